@@ -1,0 +1,1 @@
+"""Trustworthy node classification on graphs with wrong labels."""

@@ -1,0 +1,33 @@
+"""One named random stream per purpose, so that no draw disturbs another.
+
+The stream called ``"dropout"`` of seed 0 is the same whether or not somebody drew noise before.
+Nothing here touches a global generator, and seed 0 is a seed like any other.
+"""
+
+import zlib
+
+import numpy as np
+import torch
+
+from erase.errors import EraseError
+
+
+def _sequence(seed: int, purpose: str) -> np.random.SeedSequence:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise EraseError("a seed that is a whole number ≥ 0", repr(seed), "Pass seed=0, 1, 2, …")
+    return np.random.SeedSequence([int(seed), zlib.crc32(purpose.encode())])
+
+
+def numpy_stream(seed: int, purpose: str) -> np.random.Generator:
+    """Return numpy's generator for `purpose` under `seed`.
+
+    >>> numpy_stream(0, "noise").integers(100) == numpy_stream(0, "noise").integers(100)
+    True
+    """
+    return np.random.default_rng(_sequence(seed, purpose))
+
+
+def torch_stream(seed: int, purpose: str, device: str | torch.device = "cpu") -> torch.Generator:
+    """Return torch's generator for `purpose` under `seed`, on `device`."""
+    state = int(_sequence(seed, purpose).generate_state(1, np.uint64)[0])
+    return torch.Generator(device).manual_seed(state)
