@@ -21,8 +21,8 @@ def _sequence(seed: int, purpose: str) -> np.random.SeedSequence:
 def numpy_stream(seed: int, purpose: str) -> np.random.Generator:
     """Return numpy's generator for `purpose` under `seed`.
 
-    >>> numpy_stream(0, "noise").integers(100) == numpy_stream(0, "noise").integers(100)
-    True
+    >>> [int(numpy_stream(0, "noise").integers(100)) for _ in range(2)]  # the same stream, twice
+    [52, 52]
     """
     return np.random.default_rng(_sequence(seed, purpose))
 

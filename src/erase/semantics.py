@@ -1,0 +1,75 @@
+"""Where ERASE's labels come from: denoised, prototype and semantic labels (paper, section 4.1)."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from erase.graph import Graph, Normalisation, propagate
+
+PrototypeLabels = Literal["softmax", "absolute"]
+
+
+def denoise(
+    graph: Graph,
+    y: Tensor,
+    train_mask: Tensor,
+    num_classes: int,
+    *,
+    keep: float,
+    steps: int,
+    normalisation: Normalisation,
+) -> Tensor:
+    """Return the denoised labels L̃ [N, K]: given labels propagated among training nodes (eq. 5).
+
+    Edges that touch a node without a training label carry nothing, so rows outside `train_mask`
+    stay zero. A training node without a training neighbour keeps its label, scaled by α^T.
+
+    Args:
+        graph: the whole graph.
+        y: [N] given labels; read only inside `train_mask`.
+        train_mask: [N] bool.
+        num_classes: K.
+        keep: α, the weight of a node's own label in every step.
+        steps: T.
+        normalisation: of the masked adjacency matrix.
+    """
+    labels = torch.zeros(y.numel(), num_classes, device=y.device)
+    labels[train_mask] = one_hot(y[train_mask], num_classes).float()
+    masked = graph.masked(train_mask)
+    return propagate(*masked.normalised(normalisation), labels, keep=keep, steps=steps)
+
+
+def prototypes(z: Tensor, members: Tensor, classes: Tensor, num_classes: int) -> Tensor:
+    """Return the mean representation c_j [K, D] of every class (eq. 6); zero for an empty class.
+
+    Args:
+        z: [N, D].
+        members: [n] indices of the training nodes.
+        classes: [n] their classes: the argmax of the denoised labels.
+        num_classes: K.
+    """
+    weight = one_hot(classes, num_classes).to(z.dtype)  # [n, K]
+    return (weight.T @ z[members]) / weight.sum(0).clamp(min=1.0)[:, None]
+
+
+def prototype_labels(z: Tensor, centres: Tensor, kind: PrototypeLabels) -> Tensor:
+    """Return L^proto [N, K] from s_ij = cos(z_i, c_j): softmax over classes of s (eq. 7), or |s|.
+
+    Note: the published numbers rest on ``"absolute"``; the paper prints ``"softmax"``. A zero
+    representation or an empty class has s = 0.
+    """
+    cosine = normalize(z, dim=1) @ normalize(centres, dim=1).T
+    return cosine.softmax(1) if kind == "softmax" else cosine.abs()
+
+
+def semantic_labels(
+    guesses: Tensor, denoised: Tensor, *, trust: float, softmax: bool
+) -> Tensor:
+    """Return L^s = (1−β) L^proto + β L̃ [N, K] (eq. 8; β = `trust`), or its softmax over classes.
+
+    Note: the published numbers rest on the softmax, which the paper does not mention.
+    """
+    mixture = (1 - trust) * guesses + trust * denoised
+    return mixture.softmax(1) if softmax else mixture
