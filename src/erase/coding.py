@@ -132,7 +132,7 @@ def log_volume(z: Tensor) -> Tensor:
     centred = z.double() - z.double().mean(0)
     n, d = centred.shape
     sigma = torch.linalg.svdvals(centred)
-    tiny = sigma.max() * max(n, d) * torch.finfo(sigma.dtype).eps if d else sigma.sum()
+    tiny = sigma.max() * max(n, d) * torch.finfo(z.dtype).eps
     if n < d or bool((sigma <= tiny).any()):
         return centred.new_full((), -math.inf)
     return (sigma.log() - 0.5 * math.log(n)).sum()

@@ -213,14 +213,19 @@ class Encoder(nn.Module):
         self.hidden_activation = hidden_activation
         self.output_activation = output_activation
 
-    def forward(
-        self, x: Features, graph: Graph, dropout: torch.Generator | None = None
-    ) -> Tensor:
-        """Return z [N, width]; with a `dropout` generator as in training, without it as in use."""
+    def hidden(self, x: Features, graph: Graph, dropout: torch.Generator | None = None) -> Tensor:
+        """Return the hidden layer [N, hidden]; a `dropout` generator means training."""
         if dropout is not None and self.dropout > 0:
             x = x.dropout(self.dropout, dropout)
-        h = activate(self.first(x, graph), self.hidden_activation)
-        return activate(self.second(h, graph), self.output_activation)
+        return activate(self.first(x, graph), self.hidden_activation)
+
+    def output(self, hidden: Tensor, graph: Graph) -> Tensor:
+        """Return z [N, width] from the hidden layer."""
+        return activate(self.second(hidden, graph), self.output_activation)
+
+    def forward(self, x: Features, graph: Graph, dropout: torch.Generator | None = None) -> Tensor:
+        """Return z [N, width]; with a `dropout` generator as in training, without it as in use."""
+        return self.output(self.hidden(x, graph, dropout), graph)
 
 
 ENCODERS: dict[str, type[Layer]] = {"gat": GATLayer, "gcn": GCNLayer, "sage": SAGELayer}

@@ -170,9 +170,7 @@ class Graph:
         kept: Pattern = self._kept[key]
         return kept
 
-    def normalised(
-        self, how: Normalisation, *, self_loops: bool = False
-    ) -> tuple[Pattern, Tensor]:
+    def normalised(self, how: Normalisation, *, self_loops: bool = False) -> tuple[Pattern, Tensor]:
         """Return A (or A + I) with its entries divided by degrees: pattern and values [E].
 
         ============ ================================= ===========================

@@ -64,9 +64,7 @@ def prototype_labels(z: Tensor, centres: Tensor, kind: PrototypeLabels) -> Tenso
     return cosine.softmax(1) if kind == "softmax" else cosine.abs()
 
 
-def semantic_labels(
-    guesses: Tensor, denoised: Tensor, *, trust: float, softmax: bool
-) -> Tensor:
+def semantic_labels(guesses: Tensor, denoised: Tensor, *, trust: float, softmax: bool) -> Tensor:
     """Return L^s = (1−β) L^proto + β L̃ [N, K] (eq. 8; β = `trust`), or its softmax over classes.
 
     Note: the published numbers rest on the softmax, which the paper does not mention.

@@ -1,0 +1,31 @@
+"""METHODS: one file per method, none imports another."""
+
+from os import PathLike
+from pathlib import Path
+
+from erase.errors import EraseError
+from erase.io import load_arrays
+from erase.methods.base import NodeClassifier
+from erase.methods.cross_entropy import CrossEntropy
+from erase.methods.erase import ERASE
+
+METHODS: dict[str, type[NodeClassifier]] = {
+    "erase": ERASE,
+    "ce": CrossEntropy,
+}
+
+
+def load_model(path: str | PathLike[str]) -> NodeClassifier:
+    """Read a fitted method from a file that its `save` wrote."""
+    _, metadata = load_arrays(Path(path))
+    for method in METHODS.values():
+        if method.__name__ == metadata.get("method"):
+            return method.load(path)
+    raise EraseError(
+        "a file written by the save of one of " + ", ".join(m.__name__ for m in METHODS.values()),
+        f"{path}, which names method {metadata.get('method')!r}",
+        "Check the path, or update erase if a newer version wrote it.",
+    )
+
+
+__all__ = ["ERASE", "METHODS", "CrossEntropy", "NodeClassifier", "load_model"]

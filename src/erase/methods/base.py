@@ -1,0 +1,244 @@
+"""What every method shares: hyper-parameters, the door, predictions, files."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.errors import EraseError
+from erase.io import load_arrays, save_arrays
+from erase.task import NodeTask, encode_labels, split_mask
+from erase.train import Fit, Loop, Outcome
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that is a number in [low, high], or in (low, high] with `open_low`."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    whole: bool = False
+    open_low: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether `value` is such a number."""
+        kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return False
+        return (self.low < value if self.open_low else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        """Return the constraint in words."""
+        kind = "a whole number" if self.whole else "a number"
+        low = f"{'>' if self.open_low else '≥'} {self.low:g}" if self.low > -np.inf else ""
+        high = f"≤ {self.high:g}" if self.high < np.inf else ""
+        return " ".join(part for part in (kind, low, "and" if low and high else "", high) if part)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A parameter that is one of a few values."""
+
+    values: tuple[Any, ...]
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether `value` is among them, and of the same type."""
+        return any(value == v and type(value) is type(v) for v in self.values)
+
+    def __str__(self) -> str:
+        """Return the constraint in words."""
+        return "one of " + ", ".join(map(repr, self.values))
+
+
+Constraint = Number | OneOf
+
+COUNT = Number(low=1, whole=True)
+POSITIVE = Number(low=0, open_low=True)
+SHARE = Number(low=0, high=1)
+SWITCH = OneOf((False, True))
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the torch device of a `device` parameter; ``"auto"`` takes a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise EraseError("device 'auto', 'cpu' or 'cuda'", repr(device), "Choose one.") from None
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise EraseError("a CUDA device", "none that torch can see", "Use device='cpu'.")
+    return resolved
+
+
+class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
+    """A method: hyper-parameters by name, `fit` on a graph, predictions for all its nodes.
+
+    A subclass stores its parameters in ``__init__`` as they are, lists what they may be in
+    `constraints`, and writes ``_fit(task, loop) -> Fit``. `fit` changes neither the parameters nor
+    the graph; what is learnt ends in an underscore:
+
+    Attributes:
+        classes_: [K] what `predict` returns: the classes as the labels named them.
+        labels_: [N] the labels the method itself believes in, as classes.
+        history_: one dict per epoch.
+        best_epoch_: the epoch the predictions come from, counted from 1.
+        notes_: what was done to the graph at the door, in sentences.
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = {}
+
+    @abstractmethod
+    def _fit(self, task: NodeTask, loop: Loop) -> Fit:
+        """Train on `task`; all the method may know is in there."""
+
+    def fit(
+        self,
+        graph: Any,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: bool = False,
+        progress: bool = False,
+    ) -> Self:
+        """Train on a graph, and return the fitted method itself.
+
+        Only labels of training and validation nodes are read; a graph without a split trains on
+        all its labels.
+
+        Args:
+            graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
+            checkpoint: file to keep the state of the run in, every few seconds.
+            resume: continue an interrupted run from `checkpoint`, to the same result.
+            progress: show epochs, loss and time left.
+        """
+        self.check_params()
+        task = NodeTask.of(graph)
+        loop = Loop(Path(checkpoint) if checkpoint is not None else None, resume, progress)
+        self._keep(self._fit(task, loop), task.label_values, task.class_names)
+        self.notes_ = task.notes
+        return self
+
+    def check_params(self) -> None:
+        """Raise an EraseError for the first parameter that its constraint does not accept."""
+        for name, value in self.get_params(deep=False).items():
+            constraint = self.constraints.get(name)
+            if constraint is not None and not constraint.accepts(value):
+                raise EraseError(
+                    f"{name} to be {constraint}",
+                    f"{name}={value!r}",
+                    f"Correct {name} of {type(self).__name__}.",
+                )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the method's name and parameters: with the graph, all its result depends on."""
+        return {"method": type(self).__name__, **self.get_params(deep=False)}
+
+    def predict(self) -> NDArray[Any]:
+        """Return the class of every node [N], as the given labels name classes."""
+        classes: NDArray[Any] = self.classes_[self.predict_proba().argmax(1)]
+        return classes
+
+    def predict_proba(self) -> NDArray[np.float32]:
+        """Return the probability of every class for every node [N, K]."""
+        return self._fitted().outcome.proba.numpy()
+
+    def transform(self) -> NDArray[np.float32]:
+        """Return the representation of every node [N, D]."""
+        return self._fitted().outcome.embedding.numpy()
+
+    def score(self, graph: Data) -> float:
+        """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
+
+        Without a test mask, on all labelled nodes outside the training and validation masks.
+        """
+        y, _, values = encode_labels(graph)
+        nodes = split_mask(graph, "test", y.numel())
+        if nodes is None:
+            nodes = torch.ones_like(y, dtype=torch.bool)
+            for part in ("train", "val"):
+                mask = split_mask(graph, part, y.numel())
+                nodes &= ~mask if mask is not None else True
+        nodes = nodes & (y >= 0)
+        predicted = self.predict()
+        if len(predicted) != y.numel():
+            raise EraseError(
+                f"the graph of the fit, {len(predicted)} nodes",
+                f"one of {y.numel()} nodes",
+                "Fit this graph first.",
+            )
+        if not bool(nodes.any()):
+            raise EraseError(
+                "test nodes with labels",
+                "none",
+                "Pass the graph with clean labels, or a test_mask.",
+            )
+        kept = nodes.numpy()
+        return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted method into one file: safetensors with JSON inside, no code."""
+        fit = self._fitted()
+        arrays: dict[str, Tensor] = {
+            "proba": fit.outcome.proba,
+            "embedding": fit.outcome.embedding,
+            "labels": fit.outcome.labels,
+        }
+        arrays |= {f"weights/{name}": value for name, value in fit.weights.items()}
+        metadata = {
+            "format": _FORMAT,
+            "method": type(self).__name__,
+            "params": self.get_params(deep=False),
+            "classes": self.classes_.tolist(),
+            "class_names": list(self.class_names_),
+            "best_epoch": fit.best_epoch,
+            "history": fit.history,
+            "notes": list(self.notes_),
+        }
+        save_arrays(Path(path), arrays, metadata)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a method that `save` wrote; it predicts exactly as before."""
+        arrays, metadata = load_arrays(Path(path))
+        if metadata.get("method") != cls.__name__ or metadata.get("format") != _FORMAT:
+            raise EraseError(
+                f"a file written by {cls.__name__}.save",
+                f"{path} of method {metadata.get('method')!r}, format {metadata.get('format')!r}",
+                "Use erase.load_model, which finds the method by itself.",
+            )
+        model = cls(**metadata["params"])
+        outcome = Outcome(arrays["proba"], arrays["embedding"], arrays["labels"])
+        weights = {
+            name.removeprefix("weights/"): value
+            for name, value in arrays.items()
+            if name.startswith("weights/")
+        }
+        fit = Fit(outcome, metadata["best_epoch"], metadata["history"], weights)
+        model._keep(fit, np.array(metadata["classes"]), tuple(metadata["class_names"]))
+        model.notes_ = tuple(metadata["notes"])
+        return model
+
+    def _keep(self, fit: Fit, classes: NDArray[Any], class_names: tuple[str, ...]) -> None:
+        self.fit_ = fit
+        self.classes_ = classes
+        self.class_names_ = class_names
+        self.labels_ = classes[fit.outcome.labels.numpy()]
+        self.history_ = fit.history
+        self.best_epoch_ = fit.best_epoch
+
+    def _fitted(self) -> Fit:
+        fit: Fit | None = getattr(self, "fit_", None)
+        if fit is None:
+            raise NotFittedError(f"Call fit on this {type(self).__name__} first.")
+        return fit

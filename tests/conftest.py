@@ -1,0 +1,73 @@
+"""Shared fixtures: small graphs, nasty graphs, and one thread per test process."""
+
+from collections.abc import Iterator
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from torch import Tensor
+from torch_geometric.data import Data
+
+settings.register_profile(
+    "erase", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("erase")
+
+
+@pytest.fixture(autouse=True)
+def _same_threads() -> Iterator[None]:
+    """Restore the number of threads, which a test may change."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@st.composite
+def edge_lists(draw: st.DrawFn, max_nodes: int = 12) -> tuple[Tensor, int]:
+    """Draw an undirected graph as the door leaves it: both directions, sorted, no self-loops.
+
+    Isolated nodes, no edges at all and a single node are common.
+    """
+    n = draw(st.integers(1, max_nodes))
+    pairs = draw(
+        st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=3 * max_nodes)
+    )
+    edges = sorted({(a, b) for a, b in pairs if a != b} | {(b, a) for a, b in pairs if a != b})
+    return torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T.contiguous(), n
+
+
+def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return A [N, N] float64, entry by entry."""
+    dense = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    for a, b in edge_index.T.tolist():
+        dense[a, b] = 1.0
+    return dense
+
+
+def two_communities(seed: int = 0, size: int = 40, classes: int = 2) -> Data:
+    """Return an easy graph: communities that cite themselves and use their own words."""
+    generator = torch.Generator().manual_seed(seed)
+    n = size * classes
+    y = torch.arange(n) % classes
+    a = torch.randint(n, (6 * n,), generator=generator)
+    b = torch.randint(n, (6 * n,), generator=generator)
+    kept = (y[a] == y[b]) | (torch.rand(6 * n, generator=generator) < 0.05)
+    words = torch.rand(n, 8 * classes, generator=generator) < 0.1
+    own = torch.rand(n, 8, generator=generator) < 0.4
+    for k in range(classes):
+        words[y == k, 8 * k : 8 * k + 8] |= own[y == k]
+    split = torch.arange(n)
+    return Data(
+        x=words.float(),
+        edge_index=torch.stack([a[kept], b[kept]]),
+        y=y,
+        train_mask=split < n // 2,
+        val_mask=(split >= n // 2) & (split < 3 * n // 4),
+        test_mask=split >= 3 * n // 4,
+    )
+
+
+@pytest.fixture
+def communities() -> Data:
+    return two_communities()

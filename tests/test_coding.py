@@ -1,0 +1,160 @@
+"""Coding rates against a float64 reference by singular values, in value and gradient."""
+
+import math
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from erase.coding import (
+    class_coding_rate,
+    coding_rate,
+    log_volume,
+    ntvr,
+    rate_reduction,
+    volume,
+)
+
+
+def rate_by_svd(z: Tensor, scale: float) -> Tensor:
+    """½ Σ log(1 + c σ²), the definition by another algorithm than a Cholesky factor."""
+    return 0.5 * torch.log1p(scale * torch.linalg.svdvals(z) ** 2).sum()
+
+
+def reference(z: Tensor, membership: Tensor, k: int, eps2: float) -> tuple[Tensor, Tensor]:
+    n, d = z.shape
+    total = rate_by_svd(z, d / (n * eps2))
+    classes = z.new_zeros(())
+    for j in range(k):
+        pi = torch.diag((membership == j).to(z.dtype))  # the paper's Π_j, N×N
+        n_j = float(pi.trace())
+        if n_j:
+            classes = classes + n_j / n * rate_by_svd(pi.sqrt() @ z, d / (n_j * eps2))
+    return total, classes
+
+
+shapes = st.tuples(st.integers(1, 30), st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6))
+
+
+@given(shapes, st.sampled_from([0.01, 0.05, 0.4, 2.0]))
+def test_rates_and_gradients_match_the_svd_reference(
+    shape: tuple[int, int, int, int], eps2: float
+) -> None:
+    n, d, k, seed = shape
+    generator = torch.Generator().manual_seed(seed)
+    z64 = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    membership = torch.randint(k, (n,), generator=generator)
+    ours = z64.float().requires_grad_()
+    reduction, rate, class_rate = rate_reduction(ours, membership, k, eps2=eps2, gamma=1.7)
+    reduction.backward()
+
+    theirs = z64.clone().requires_grad_()
+    expected, expected_class = reference(theirs, membership, k, eps2)
+    torch.testing.assert_close(rate.double(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(class_rate.double(), expected_class, rtol=1e-4, atol=1e-5)
+    (1.7 * expected - expected_class).backward()
+    assert ours.grad is not None
+    assert theirs.grad is not None
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=2e-3, atol=2e-4)
+    torch.testing.assert_close(reduction.double(), 1.7 * expected - expected_class, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 5), (5, 40)], ids=["d side", "n side"])
+def test_gradients_pass_gradcheck_on_both_gram_sides(n: int, d: int) -> None:
+    z = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    membership = torch.arange(n) % 3
+    z.requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: coding_rate(t, 0.05), z)
+    assert torch.autograd.gradcheck(lambda t: class_coding_rate(t, membership, 4, 0.05), z)
+
+
+def test_the_smaller_side_of_the_gram_matrix_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    cholesky = torch.linalg.cholesky
+    monkeypatch.setattr(torch.linalg, "cholesky", lambda m: seen.append(m.shape[0]) or cholesky(m))
+    coding_rate(torch.randn(7, 100), 0.5)
+    coding_rate(torch.randn(100, 7), 0.5)
+    assert seen == [7, 7]
+
+
+def test_values_one_can_check_by_hand() -> None:
+    z = torch.eye(4)  # c = 4 / (4 · 0.5) = 2: ½ · 4 · log 3
+    assert float(coding_rate(z, 0.5)) == pytest.approx(2 * math.log(3), rel=1e-6)
+    # two classes of two orthogonal rows, c_j = 4: Σ 2/4 · ½ · 2 log 5
+    assert float(class_coding_rate(z, torch.tensor([0, 0, 1, 1]), 2, 0.5)) == pytest.approx(
+        math.log(5), rel=1e-6
+    )
+
+
+def test_orthogonal_classes_have_a_larger_reduction_than_mixed_ones() -> None:
+    z = torch.eye(2).repeat(10, 1)
+    right = torch.arange(20) % 2
+    wrong = torch.arange(20) // 10
+    best = rate_reduction(z, right, 2, eps2=0.5)[0]
+    assert float(best) > float(rate_reduction(z, wrong, 2, eps2=0.5)[0]) + 0.1
+
+
+def test_gamma_scales_the_rate_of_all_nodes_only() -> None:
+    z, membership = torch.randn(20, 6), torch.arange(20) % 3
+    one, rate, _ = rate_reduction(z, membership, 3, eps2=0.1, gamma=1.0)
+    three = rate_reduction(z, membership, 3, eps2=0.1, gamma=3.0)[0]
+    torch.testing.assert_close(three - one, 2 * rate)
+
+
+@pytest.mark.parametrize(
+    "z",
+    [
+        pytest.param(torch.zeros(6, 4), id="zero rows"),
+        pytest.param(torch.full((6, 4), 1e18), id="huge equal rows"),
+        pytest.param(torch.randn(6, 4) * torch.tensor([1e19, 1, 1e-19, 1, 0, 1])[:, None], id="wild"),
+        pytest.param(torch.ones(1, 4), id="a single node"),
+        pytest.param(torch.zeros(0, 4), id="no node"),
+    ],
+)
+def test_rates_and_gradients_are_finite(z: Tensor) -> None:
+    z = z.clone().requires_grad_()
+    membership = torch.zeros(z.shape[0], dtype=torch.int64)  # classes 1 and 2 are empty
+    reduction, rate, class_rate = rate_reduction(z, membership, 3, eps2=0.05, gamma=2.0)
+    reduction.backward()
+    assert z.grad is not None
+    for value in (reduction, rate, class_rate, z.grad):
+        assert bool(torch.isfinite(value).all())
+    assert float(rate.detach()) == pytest.approx(float(class_rate.detach()), rel=1e-5)
+
+
+def test_huge_rows_match_the_float64_reference() -> None:
+    z64 = torch.randn(30, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 1e12
+    ours = z64.float().requires_grad_()
+    rate = coding_rate(ours, 0.05)
+    rate.backward()
+    theirs = z64.clone().requires_grad_()
+    expected = rate_by_svd(theirs, 6 / (30 * 0.05))
+    expected.backward()
+    assert ours.grad is not None
+    assert theirs.grad is not None
+    torch.testing.assert_close(rate.double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-4, atol=1e-18)
+
+
+def test_volume_is_the_root_of_the_covariance_determinant() -> None:
+    z = torch.randn(50, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) + 3.0
+    covariance = torch.cov(z.T, correction=0)  # centred by definition
+    assert float(volume(z)) == pytest.approx(math.sqrt(float(torch.det(covariance))), rel=1e-9)
+    assert float(log_volume(z)) == pytest.approx(0.5 * float(torch.logdet(covariance)), rel=1e-9)
+
+
+def test_volume_of_a_flat_set_is_zero() -> None:
+    flat = torch.randn(50, 3) @ torch.randn(3, 4)
+    assert float(volume(flat)) == 0.0
+    assert float(volume(torch.randn(3, 4))) == 0.0
+
+
+def test_ntvr_compares_with_the_tolerance_of_eps() -> None:
+    d, eps2 = 5, 0.2
+    w = torch.randn(200_000, d, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    w *= math.sqrt(eps2 / d)
+    assert float(ntvr(w, eps2)) == pytest.approx(1.0, rel=0.02)  # the tolerance itself
+    assert float(ntvr(0.5 * w, eps2)) == pytest.approx(0.5**d, rel=0.02)
+    assert float(ntvr(w, 4 * eps2)) == pytest.approx(0.5**d, rel=0.02)

@@ -1,0 +1,139 @@
+"""Our layers are PyG's with the same weights; features may be sparse; activations as named."""
+
+import pytest
+import torch
+from conftest import edge_lists
+from hypothesis import given
+from torch import Tensor
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+from erase.encoders import ENCODERS, Encoder, Features, GATLayer, GCNLayer, SAGELayer, activate
+from erase.errors import EraseError
+from erase.graph import Graph
+
+
+def stream(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pyg_twin(layer: GATLayer | GCNLayer | SAGELayer) -> torch.nn.Module:
+    """Return PyG's layer with the weights of ours."""
+    if isinstance(layer, GATLayer):
+        out = layer.weight.shape[1] // layer.heads
+        gat = GATConv(layer.weight.shape[0], out, heads=layer.heads)
+        gat.lin.weight.data = layer.weight.data.T.clone()
+        gat.att_src.data = layer.source.data[None].clone()
+        gat.att_dst.data = layer.target.data[None].clone()
+        gat.bias.data = layer.bias.data.clone()
+        return gat
+    if isinstance(layer, GCNLayer):
+        gcn = GCNConv(*layer.weight.shape)
+        gcn.lin.weight.data = layer.weight.data.T.clone()
+        gcn.bias.data = layer.bias.data.clone()
+        return gcn
+    sage = SAGEConv(*layer.neighbours.shape)
+    sage.lin_l.weight.data = layer.neighbours.data.T.clone()
+    sage.lin_l.bias.data = layer.bias.data.clone()
+    sage.lin_r.weight.data = layer.itself.data.T.clone()
+    return sage
+
+
+CASES = [  # in, out, heads: wide to narrow, narrow to wide (aggregated first), several heads
+    (9, 4, 1),
+    (4, 9, 1),
+    (6, 12, 3),
+]
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@pytest.mark.parametrize("case", CASES, ids=str)
+@given(edge_lists())
+def test_layers_equal_pygs_in_value_and_gradient(
+    kind: str, case: tuple[int, int, int], graph: tuple[Tensor, int]
+) -> None:
+    edge_index, n = graph
+    in_width, out_width, heads = case
+    layer = ENCODERS[kind](in_width, out_width, heads, stream())
+    layer.bias.data.normal_(generator=stream(1))  # type: ignore[attr-defined]
+    twin = pyg_twin(layer)  # type: ignore[arg-type]
+    x = torch.randn(n, in_width, generator=stream(2))
+    x[x.abs() < 0.5] = 0
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weigh = torch.randn(n, out_width, generator=stream(3))
+    out = layer(ours, Graph(edge_index, n))
+    expected = twin(theirs, edge_index)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    (out * weigh).sum().backward()
+    (expected * weigh).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4)
+    sparse = layer(Features(x.to_sparse_csr()), Graph(edge_index, n))
+    torch.testing.assert_close(sparse, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+def test_weight_gradients_are_the_same_for_sparse_and_dense_features(kind: str) -> None:
+    x = torch.randn(6, 5, generator=stream()) * (torch.rand(6, 5, generator=stream(1)) < 0.4)
+    graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 6)
+    grads = []
+    for features in (Features(x), Features(x.to_sparse_csr())):
+        layer = ENCODERS[kind](5, 4, 2, stream(2))
+        layer(features, graph).square().sum().backward()
+        grads.append([p.grad for p in layer.parameters()])  # type: ignore[attr-defined]
+    for dense, sparse in zip(*grads, strict=True):
+        torch.testing.assert_close(dense, sparse, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_zeroes_a_share_and_scales_the_rest() -> None:
+    x = torch.ones(200, 100) * (torch.rand(200, 100, generator=stream()) < 0.3)
+    for features in (Features(x), Features(x.to_sparse_csr())):
+        dropped = features.dropout(0.25, stream(1)) @ torch.eye(100)
+        kept = dropped[x > 0]
+        assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+        assert float((kept == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+        assert float(dropped[x == 0].abs().sum()) == 0.0
+        assert torch.equal(features @ torch.eye(100), x)  # the features themselves stay whole
+
+
+def test_features_dropped_entirely_are_zero_not_nan() -> None:
+    dropped = Features(torch.ones(3, 2)).dropout(1.0, stream()) @ torch.eye(2)
+    assert float(dropped.abs().sum()) == 0.0
+
+
+def encoder(**changes: object) -> Encoder:
+    settings = {
+        "in_width": 5,
+        "hidden": 8,
+        "width": 6,
+        "heads": 2,
+        "dropout": 0.5,
+        "hidden_activation": "leaky-l1",
+        "output_activation": "l1-relu",
+        "generator": stream(),
+    }
+    return Encoder("gat", **(settings | changes))  # type: ignore[arg-type]
+
+
+def test_dropout_happens_in_training_only_and_from_its_own_stream() -> None:
+    x, graph = Features(torch.rand(4, 5, generator=stream())), Graph(torch.tensor([[0, 1], [1, 0]]), 4)
+    model = encoder()
+    assert torch.equal(model(x, graph), model(x, graph))
+    assert not torch.equal(model(x, graph, stream(1)), model(x, graph))
+    assert torch.equal(model(x, graph, stream(1)), model(x, graph, stream(1)))
+
+
+def test_reference_activations() -> None:
+    h = torch.tensor([[1.0, -3.0], [0.0, 0.0]])
+    assert activate(h, "l1-relu").tolist() == [[0.25, 0.0], [0.0, 0.0]]  # ‖z‖₁ ≤ 1
+    leaky = activate(h, "leaky-l1")
+    torch.testing.assert_close(leaky[0], torch.tensor([1.0, -0.03]) / 1.03)
+    assert activate(h, "relu").tolist() == [[1, 0], [0, 0]]
+    assert activate(h, "none") is h
+    torch.testing.assert_close(activate(h, "l2")[0], h[0] / 10**0.5)
+    torch.testing.assert_close(activate(h, "l2-relu")[0], torch.tensor([1 / 10**0.5, 0.0]))
+
+
+def test_bad_choices_say_what_to_do() -> None:
+    with pytest.raises(EraseError, match="gat, gcn, sage"):
+        Encoder("gta", **{})  # type: ignore[call-arg]
+    with pytest.raises(EraseError, match="divides the other"):
+        encoder(hidden=9)
