@@ -28,6 +28,8 @@ from erase.seeds import numpy_stream
 SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
 STRUCTURAL_WIDTH = 128
 
+ID_COLUMNS = ("id", "node", "name")
+
 _SPLIT_NAMES = {
     part: tuple(f"{word}_{form}" for form in ("mask", "idx", "index", "indices") for word in words)
     for part, words in {
@@ -293,7 +295,7 @@ def _given_splits(
 
 def _edges(data: Data, n: int, notes: list[str]) -> Tensor:
     """Return the undirected edges [2, E], as `NodeTask.edge_index` promises."""
-    row, col = _edge_ends(data)
+    row, col = edge_ends(data)
     wrong = (row < 0) | (row >= n) | (col < 0) | (col >= n)
     if bool(wrong.any()):
         i = _first(wrong)
@@ -322,7 +324,7 @@ def _sorted_set(key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return key[np.append(True, key[1:] != key[:-1])] if key.size else key
 
 
-def _edge_ends(data: Data) -> tuple[Tensor, Tensor]:
+def edge_ends(data: Data) -> tuple[Tensor, Tensor]:
     """Return sources and targets, [E] int64 each, from `edge_index` or `adj_t`."""
     if (edge_index := _get(data, "edge_index")) is not None:
         ends = torch.as_tensor(edge_index).detach().cpu()
@@ -355,7 +357,7 @@ def _features(
     notes: list[str],
 ) -> Tensor:
     """Return x [N, F] float32: the given features, or structural ones where there are none."""
-    x = _matrix(_get(data, "x"))
+    x = feature_matrix(_get(data, "x"))
     for rows in (_get(data, "num_nodes"), None if x is None else x.shape[0]):
         if rows is not None and rows != n:
             raise EraseError(
@@ -398,14 +400,14 @@ def structural_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     """
     row, col = edge_index.numpy()
     degree = np.bincount(row, minlength=num_nodes)
-    weight = (1 / np.maximum(degree, 1)).astype(np.float32)[row]
-    walk = sp.csr_matrix((weight, col, np.append(0, np.cumsum(degree))), shape=(num_nodes,) * 2)
+    parts = (1 / degree[row], col, np.append(0, np.cumsum(degree)))
+    walk = _csr_tensor(sp.csr_matrix(parts, shape=(num_nodes, num_nodes)))
     random = numpy_stream(0, "structural features")
-    hop = random.standard_normal((num_nodes, STRUCTURAL_WIDTH), dtype=np.float32)
-    total = torch.zeros(num_nodes, STRUCTURAL_WIDTH)
+    hop = torch.from_numpy(random.standard_normal((num_nodes, STRUCTURAL_WIDTH), np.float32))
+    total = torch.zeros_like(hop)
     for _ in range(3):
         hop = walk @ hop
-        total += torch.nn.functional.normalize(torch.from_numpy(hop), dim=1)
+        total += torch.nn.functional.normalize(hop, dim=1)
     return torch.nn.functional.normalize(total, dim=1)
 
 
@@ -444,7 +446,7 @@ def data_from_arrays(
         ends = ends.reshape(2, 0) if ends.numel() == 0 else ends
     labels = _label_column(y)
     data = Data(edge_index=ends, y=labels if labels.dtype.kind == "U" else torch.tensor(labels))
-    if (features := _matrix(x)) is not None:
+    if (features := feature_matrix(x)) is not None:
         data.x = features if isinstance(features, Tensor) else _csr_tensor(features)
     if x is None or num_nodes is not None:
         data.num_nodes = len(labels) if num_nodes is None else num_nodes
@@ -512,9 +514,9 @@ def data_from_tables(
             f"the columns {list(edges.columns)}",
             "Name them source and target.",
         )
-    id = _column(nodes, id, ("id", "node", "name"), 0)
-    source = _column(edges, source, ("source",), 0)
-    target = _column(edges, target, ("target",), 1)
+    id = choose_column(nodes.columns, id, ID_COLUMNS, 0)
+    source = choose_column(edges.columns, source, ("source",), 0)
+    target = choose_column(edges.columns, target, ("target",), 1)
     ids = pd.Index(nodes[id])
     if (twice := ids.duplicated() | ids.isna()).any():
         i = int(np.flatnonzero(twice)[0])
@@ -601,13 +603,15 @@ def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any] | None:
     return None
 
 
-def _column(table: pd.DataFrame, name: str | None, usual: tuple[str, ...], place: int) -> str:
-    """Return the name of the chosen column: as asked, else a usual one, else by its place."""
+def choose_column(
+    columns: pd.Index[Any], name: str | None, usual: tuple[str, ...], place: int
+) -> str:
+    """Return the column to read: `name` if given, else the first of the `usual`, else by place."""
     if name is None:
-        return next((each for each in usual if each in table.columns), table.columns[place])
-    if name not in table.columns:
+        return next((each for each in usual if each in columns), columns[place])
+    if name not in columns:
         raise EraseError(
-            f"a column {name!r}", f"{[str(each) for each in table.columns]}", "Name one of these."
+            f"a column {name!r}", f"{[str(each) for each in columns]}", "Name one of these."
         )
     return name
 
@@ -764,7 +768,7 @@ def _mask(value: Any, n: int, name: str) -> Tensor:
     return torch.zeros(n, dtype=torch.bool).index_fill_(0, nodes, True)
 
 
-def _matrix(given: Any) -> Any:
+def feature_matrix(given: Any) -> Any:
     """Return features as a dense tensor [N, F] float32 or a fresh scipy CSR, or None."""
     if given is None:
         return None
@@ -809,6 +813,13 @@ def _scipy_csr(given: Any) -> Any:
             matrix = given.float().to_dense().numpy()
     else:
         matrix = given
+    if getattr(matrix, "format", "") in ("csr", "csc"):
+        try:
+            matrix.check_format(full_check=True)  # an index out of bounds would crash scipy
+        except ValueError as error:
+            raise EraseError(
+                "a well-formed sparse matrix", f"{error}", "Build it again from its entries."
+            ) from None
     fresh = sp.csr_matrix(matrix, dtype=np.float32, copy=True)
     fresh.sum_duplicates()
     fresh.eliminate_zeros()
