@@ -327,7 +327,7 @@ def _sorted_set(key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def edge_ends(data: Data) -> tuple[Tensor, Tensor]:
     """Return sources and targets, [E] int64 each, from `edge_index` or `adj_t`."""
     if (edge_index := _get(data, "edge_index")) is not None:
-        ends = torch.as_tensor(edge_index).detach().cpu()
+        ends = _tensor(edge_index)
         if ends.dim() != 2 or ends.size(0) != 2:
             raise EraseError(
                 "edge_index of shape [2, E]",
@@ -373,7 +373,7 @@ def _features(
         )
         return structural_features(edge_index, n)
     values = x if isinstance(x, Tensor) else x.data
-    finite = torch.isfinite(torch.as_tensor(values))
+    finite = torch.isfinite(_tensor(values))
     if not bool(finite.all()):
         first = (~finite).nonzero()[0].tolist()
         i = first[0] if isinstance(x, Tensor) else np.searchsorted(x.indptr, first[0], "right") - 1
@@ -440,12 +440,12 @@ def data_from_arrays(
     if sp.issparse(edges):
         ends = torch.stack(_adjacency_ends(edges))
     else:
-        ends = torch.as_tensor(np.asarray(edges))
+        ends = _tensor(edges)
         if ends.dim() == 2 and ends.size(0) != 2 and ends.size(1) == 2:
             ends = ends.t()
         ends = ends.reshape(2, 0) if ends.numel() == 0 else ends
     labels = _label_column(y)
-    data = Data(edge_index=ends, y=labels if labels.dtype.kind == "U" else torch.tensor(labels))
+    data = Data(edge_index=ends, y=labels if labels.dtype.kind == "U" else _tensor(labels))
     if (features := feature_matrix(x)) is not None:
         data.x = features if isinstance(features, Tensor) else _csr_tensor(features)
     if x is None or num_nodes is not None:
@@ -522,7 +522,7 @@ def data_from_tables(
         i = int(np.flatnonzero(twice)[0])
         raise EraseError(
             f"a different id for each node in the column {id!r}",
-            f"{ids[i]!r} again in row {i}",
+            f"{ids[i : i + 1].tolist()[0]!r} again in row {i}",
             "Give each node its own id, or name the column that holds the ids (id=…).",
         )
     ends = [_positions(ids, edges[end], end) for end in (source, target)]
@@ -584,9 +584,7 @@ def _parts(words: pd.Series[Any]) -> dict[str, Tensor]:
             f"{words.iloc[i]!r} in row {i}",
             "Use those words, and leave the others empty.",
         )
-    return {
-        part: torch.from_numpy((parts == part).to_numpy(bool)) for part in ("train", "val", "test")
-    }
+    return {part: _tensor(parts == part) for part in ("train", "val", "test")}
 
 
 def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any] | None:
@@ -625,7 +623,7 @@ def _positions(ids: pd.Index[Any], ends: pd.Series[Any], name: str) -> np.ndarra
         i = int(np.flatnonzero(found < 0)[0])
         raise EraseError(
             "edges between nodes of the nodes table",
-            f"{ends.iloc[i]!r} in the column {name!r}, row {i}",
+            f"{ends.iloc[i : i + 1].tolist()[0]!r} in the column {name!r}, row {i}",
             "Add that node to the nodes table, or remove the edge.",
         )
     return found.astype(np.int64)
@@ -638,6 +636,14 @@ def _get(data: Data, name: str) -> Any:
     if name not in data:  # getattr would answer with what PyG infers
         return None
     return data[name]
+
+
+def _tensor(given: Any) -> Tensor:
+    """Return an array as a tensor that may share its memory (torch takes plain ones only)."""
+    if isinstance(given, Tensor):
+        return given.detach().cpu()
+    array = np.asarray(given)
+    return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
 
 
 def _first(mask: Tensor) -> int:
@@ -735,7 +741,7 @@ def _encode_names(
 
 def _mask(value: Any, n: int, name: str) -> Tensor:
     """Return a mask [N] or node numbers as a fresh mask [N] bool."""
-    nodes = torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
+    nodes = _tensor(value)
     if nodes.dim() == 2 and nodes.size(1) == 1:
         nodes = nodes[:, 0]
     if nodes.dim() != 1:
@@ -777,7 +783,7 @@ def feature_matrix(given: Any) -> Any:
     array = given if isinstance(given, Tensor) else np.asarray(given)
     if isinstance(array, np.ndarray) and array.dtype.kind not in "biuf":
         raise EraseError("features that are numbers", f"{array.dtype}", "Turn them into numbers.")
-    dense = torch.as_tensor(array).detach().cpu()
+    dense = _tensor(array)
     if dense.dim() != 2 or dense.is_complex():
         raise EraseError(
             "x of shape [N, F], real numbers",
