@@ -135,13 +135,14 @@ def test_edges_are_mirrored_merged_sorted_and_freed_of_loops_with_counts() -> No
 @settings(max_examples=60, deadline=None)
 def test_edges_of_any_graph_equal_those_of_a_set(graph: tuple[int, list[tuple[int, int]]]) -> None:
     n, edges = graph
-    task = NodeTask.from_arrays(np.array(edges).reshape(-1, 2).T, y=np.arange(n) % 2)
+    ends = np.array(edges).reshape(-1, 2).T
+    task = NodeTask.from_arrays(ends, y=np.arange(n) % 2, x=np.ones((n, 1)))
     expected = {(a, b) for a, b in edges if a != b} | {(b, a) for a, b in edges if a != b}
     assert list(zip(*task.edge_index.tolist(), strict=True)) == sorted(expected)
     assert task.edge_index.dtype == torch.int64
     loops = sum(a == b for a, b in edges)
     distinct = len({(a, b) for a, b in edges if a != b})
-    counts = {note.split(" ", 1)[1][:4]: int(note.split()[0]) for note in task.notes[1:-1]}
+    counts = {note.split(" ", 1)[1][:4]: int(note.split()[0]) for note in task.notes[1:]}
     assert counts.get("self", 0) == loops
     assert counts.get("repe", 0) == len(edges) - loops - distinct
     assert counts.get("one-", 0) == len(expected) - distinct
@@ -432,6 +433,7 @@ def test_a_class_only_test_nodes_have_still_counts() -> None:
         ),
         ({"class_names": ["a", "a"]}, "different class_names.*twice"),
         ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
+        ({"y": torch.tensor([0, 1, 10**12, 0, 1])}, r"label 1000000000000 on .*without gaps"),
         ({"y": torch.tensor([0, 1, 1, 0])}, "5 nodes and 4 labels|train_mask with one entry"),
         ({"x": None, "num_nodes": 6}, "6 nodes and 5 labels"),
         ({"node_names": ["a", "b"]}, "5 node_names.*2"),

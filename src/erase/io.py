@@ -58,6 +58,7 @@ from erase.task import (
 
 ACCEPTED = ".npz, .pt, .graphml, .graphml.gz, or a folder with nodes and edges (.csv or .parquet)"
 _MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
+_GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing number in a CSV
 
 StrPath = str | os.PathLike[str]
 
@@ -169,7 +170,8 @@ def read_graph(path: StrPath) -> Data:
 
 
 def _read_npz(path: Path) -> Data:
-    with np.load(path, allow_pickle=False) as file:
+    # opened here, for np.load leaves a broken file open
+    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         if "edge_index" in file:
             edges, x, y = file["edge_index"], _npz_matrix(file, "x", "x"), "y"
         elif "adj_data" in file:
@@ -277,7 +279,12 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
     else:
         words = ["source", "target", *columns[:2]]
     # Words are taken as written: 007 keeps its zeros, and NA is a name, not a gap.
-    table = pd.read_csv(path, converters={word: str for word in words if word in columns})
+    table = pd.read_csv(
+        path,
+        dtype={word: str for word in words if word in columns},
+        keep_default_na=False,
+        na_values={column: _GAPS for column in columns if column not in words},
+    )
     if "label" in table:
         known = table["label"] != ""
         numbers = pd.to_numeric(table["label"].where(known), errors="coerce")
@@ -378,10 +385,10 @@ def _masks(data: Data, n: int) -> dict[str, Tensor]:
 
 
 def _existing(path: StrPath) -> Path:
-    if not Path(path).exists():
+    if not isinstance(path, str | os.PathLike) or not Path(path).exists():
         raise EraseError(
             "an existing file or folder",
-            f"{os.fspath(path)!r}",
+            f"{str(path) if isinstance(path, str | os.PathLike) else path!r}",
             f"Check the path. Graphs are read from {ACCEPTED}; a dataset by its name with "
             "erase.load_dataset(name).",
         )

@@ -27,6 +27,7 @@ from erase.seeds import numpy_stream
 
 SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
 STRUCTURAL_WIDTH = 128
+MANY_CLASSES = 1000  # more than this and more than nodes: an identifier taken for a class
 
 ID_COLUMNS = ("id", "node", "name")
 
@@ -119,7 +120,7 @@ class NodeTask:
         networkx = sys.modules.get("networkx")
         if networkx is not None and isinstance(graph, networkx.Graph):
             return cls.from_networkx(graph)
-        if isinstance(graph, tuple) and [type(part) for part in graph] == [pd.DataFrame] * 2:
+        if isinstance(graph, tuple) and len(graph) == 2:
             return cls.from_tables(*graph)
         raise _not_a_graph(graph)
 
@@ -247,6 +248,12 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
     if names is None:
         k = _get(data, "num_classes")
         k = int(y.max()) + 1 if k is None else int(k)
+        if k > max(len(y), MANY_CLASSES):  # before N × K arrays fill the memory
+            raise EraseError(
+                "class numbers 0, 1, 2, …",
+                f"label {k - 1} on a graph of {len(y)} nodes",
+                "Number the classes without gaps, or give labels as names (strings).",
+            )
         names = tuple(map(str, range(k)))
     if bool((wrong := (y < -1) | (y >= len(names))).any()):
         raise EraseError(
