@@ -1,0 +1,243 @@
+"""Citation-like graphs of any size, made from a seed, for tests and for scaling."""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.datasets.splits import split_by_share, split_per_class
+from erase.datasets.words import bag_of_words
+from erase.errors import EraseError
+from erase.seeds import numpy_stream
+
+IntArray = npt.NDArray[np.int64]
+
+MAX_ROUNDS = 200  # of redrawing citations that exist already; two or three dozen are usual
+DENSE_DISTANCE = 4.0  # length of a class mean, in standard deviations, at signal 1
+BLOCK = 65_536  # rows of dense features handled at a time
+
+
+def citations(
+    num_nodes: int = 2_000,
+    num_edges: int | None = None,
+    num_classes: int = 7,
+    num_features: int = 1_000,
+    homophily: float = 0.8,
+    degree_exponent: float = 3.0,
+    imbalance: float = 1.0,
+    words_per_node: float = 15.0,
+    signal: float = 0.3,
+    dense: bool = False,
+    train_per_class: int = 20,
+    val_per_class: int = 30,
+    train_share: float | None = None,
+    val_share: float = 0.2,
+    seed: int = 0,
+) -> Data:
+    """Generate a graph of papers that cite each other, words included.
+
+    Every paper cites about as many others; a paper is cited in proportion to its fame, which has a
+    power law. The number of edges and the homophily are exact. A word comes from the paper's topic
+    with probability `signal`, else from all words; word frequencies have a power law too.
+    Time and memory are linear in nodes, edges, words and classes (up to the logarithm of sorting).
+
+    Args:
+        num_nodes: N.
+        num_edges: undirected edges, each twice in ``edge_index``; None for three per node.
+        num_classes: K.
+        num_features: F, the size of the vocabulary or the width of dense features.
+        homophily: share of edges that join two nodes of one class.
+        degree_exponent: fame exceeds f for a share of nodes ~ f^(1 - degree_exponent); above 1.
+        imbalance: size of the largest class over that of the smallest, in geometric steps.
+        words_per_node: mean number of words drawn for a node, repeated ones included; at least 1.
+        signal: between 0 (features say nothing) and 1 (they say everything they can).
+        dense: gaussian features around a mean per class, in place of sparse words.
+        train_per_class: training nodes of a class.
+        val_per_class: validation nodes of a class.
+        train_share: share of all nodes that trains, in place of numbers per class.
+        val_share: share of all nodes that validates; only with `train_share`.
+        seed: of the graph and of its split.
+
+    Returns:
+        The fields that every dataset has; ``x`` is sparse CSR with rows that sum to 1, or dense.
+
+    >>> data = citations(num_nodes=100, num_edges=200, num_classes=4, homophily=0.75)
+    >>> source, target = data.edge_index
+    >>> data.num_edges, float((data.y[source] == data.y[target]).float().mean())
+    (400, 0.75)
+    """
+    num_edges = 3 * num_nodes if num_edges is None else num_edges
+    _check_ranges(
+        num_nodes=(num_nodes, num_classes, np.inf),
+        num_edges=(num_edges, 0, np.inf),
+        num_classes=(num_classes, 2, np.inf),
+        num_features=(num_features, 1 if dense else num_classes, np.inf),
+        homophily=(homophily, 0, 1),
+        degree_exponent=(degree_exponent, 1.1, np.inf),
+        imbalance=(imbalance, 1, np.inf),
+        words_per_node=(words_per_node, 1, np.inf),
+        signal=(signal, 0, 1),
+    )
+    y = _classes(num_nodes, num_classes, imbalance, numpy_stream(seed, "citations: classes"))
+    edge_index = _cite(
+        y, num_edges, homophily, degree_exponent, numpy_stream(seed, "citations: edges")
+    )
+    features = numpy_stream(seed, "citations: features")
+    x = (
+        _gaussians(y, num_classes, num_features, signal, features)
+        if dense
+        else _words(y, num_classes, num_features, words_per_node, signal, features)
+    )
+    labels = torch.from_numpy(y)
+    split = numpy_stream(seed, "split")
+    train, val, test = (
+        split_per_class(labels, split, train_per_class, val_per_class)
+        if train_share is None
+        else split_by_share(labels, split, train_share, val_share)
+    )
+    return Data(
+        x=x,
+        edge_index=torch.from_numpy(edge_index),
+        y=labels,
+        train_mask=train,
+        val_mask=val,
+        test_mask=test,
+        class_names=[str(k) for k in range(num_classes)],
+        name="citations",
+    )
+
+
+def _check_ranges(**ranges: tuple[float, float, float]) -> None:
+    for name, (value, low, high) in ranges.items():
+        if not low <= value <= high:
+            bound = f"{name} ≥ {low}" if high == np.inf else f"{name} in {low}..{high}"
+            raise EraseError(bound, f"{name}={value}", f"Change {name}.")
+
+
+def _classes(
+    num_nodes: int, num_classes: int, imbalance: float, rng: np.random.Generator
+) -> IntArray:
+    """Return the class of every node, [N]; every class has at least one."""
+    shares = imbalance ** -np.linspace(0, 1, num_classes)
+    spare = num_nodes - num_classes
+    sizes = 1 + np.diff(np.round(spare * np.cumsum(shares) / shares.sum()), prepend=0)
+    return rng.permutation(np.repeat(np.arange(num_classes), sizes.astype(np.int64)))
+
+
+def _cite(
+    y: IntArray, num_edges: int, homophily: float, exponent: float, rng: np.random.Generator
+) -> IntArray:
+    """Return `edge_index`, [2, 2 · num_edges], both directions, in ascending order."""
+    num_nodes = len(y)
+    within = round(homophily * num_edges)
+    _check_room(np.bincount(y), within / num_nodes, (num_edges - within) / num_nodes)
+    order = np.argsort(y, kind="stable")
+    # Pareto: P(fame > f) = f^(1 - exponent) for f ≥ 1
+    fame = (1.0 - rng.random(num_nodes)) ** (-1.0 / (exponent - 1.0))
+    ends = np.cumsum(fame)  # the node at place p of `order` owns [ends[p - 1], ends[p])
+    first = np.concatenate([[0], np.cumsum(np.bincount(y))])  # class k owns places first[k:k + 2]
+    borders = np.concatenate([[0.0], ends])[first]
+
+    # Everybody cites equally often, give or take one: shuffled rounds through all nodes.
+    turns = -(-num_edges // num_nodes)
+    citing = np.concatenate([rng.permutation(num_nodes) for _ in range(turns)] or [order])
+    parts = []
+    for inside, sources in ((True, citing[:within]), (False, citing[within:num_edges])):
+        pairs: IntArray = np.empty(0, dtype=np.int64)
+        for _ in range(MAX_ROUNDS):
+            low, high = borders[y[sources]], borders[y[sources] + 1]
+            # A point on the line of fame: inside the own class, or on the line with it cut out.
+            length = high - low if inside else ends[-1] - (high - low)
+            point = rng.random(len(sources)) * length
+            point += low if inside else np.where(point < low, 0.0, high - low)
+            place = np.searchsorted(ends, point, side="right")
+            targets = order[np.minimum(place, num_nodes - 1)]
+            # rounding may step over a border, which would spoil the exact homophily
+            good = (targets != sources) & ((y[targets] == y[sources]) == inside)
+            keys = np.minimum(sources, targets) * num_nodes + np.maximum(sources, targets)
+            pairs, accepted = _add_new(pairs, keys, good)
+            sources = sources[~accepted]
+            if not len(sources):
+                break
+        else:
+            raise _too_dense(f"{len(sources):,} citations without a place")
+        parts.append(pairs)
+    keys = np.concatenate(parts)
+    low_end, high_end = keys // num_nodes, keys % num_nodes
+    both = np.sort(np.concatenate([keys, high_end * num_nodes + low_end]))
+    return np.stack([both // num_nodes, both % num_nodes])
+
+
+def _add_new(
+    pairs: IntArray, keys: IntArray, good: npt.NDArray[np.bool_]
+) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Merge the good keys that are neither in `pairs` nor repeated; say which these were."""
+    candidates = np.flatnonzero(good)
+    fresh, where = np.unique(keys[candidates], return_index=True)
+    place = np.searchsorted(pairs, fresh)
+    known = np.zeros(len(fresh), dtype=bool)
+    inside = place < len(pairs)
+    known[inside] = pairs[place[inside]] == fresh[inside]
+    accepted = np.zeros(len(keys), dtype=bool)
+    accepted[candidates[where[~known]]] = True
+    # two sorted runs: the stable sort merges them in linear time
+    return np.sort(np.concatenate([pairs, fresh[~known]]), kind="stable"), accepted
+
+
+def _check_room(sizes: IntArray, within: float, between: float) -> None:
+    """Refuse graphs in which a node would cite more than a quarter of those it may cite."""
+    smallest, others = int(sizes.min()) - 1, int(sizes.sum() - sizes.max())
+    if within > smallest / 4 or between > others / 4:
+        raise _too_dense(
+            f"{within:.1f} citations per node inside a class of {smallest + 1} nodes and "
+            f"{between:.1f} to {others} nodes of other classes"
+        )
+
+
+def _too_dense(got: str) -> EraseError:
+    return EraseError(
+        "a sparse graph, in which a node cites at most a quarter of the nodes that it may cite",
+        got,
+        "Ask for fewer edges, fewer classes, less imbalance or more nodes.",
+    )
+
+
+def _words(
+    y: IntArray,
+    num_classes: int,
+    num_words: int,
+    words_per_node: float,
+    signal: float,
+    rng: np.random.Generator,
+) -> Tensor:
+    """Return sparse bags of words [N, F]; word j belongs to the topic of class j mod K."""
+    counts = 1 + rng.poisson(words_per_node - 1, len(y))
+    node = np.repeat(np.arange(len(y)), counts)
+    ranks = _zipf(num_words, len(node), rng)
+    on_topic = np.flatnonzero(rng.random(len(node)) < signal)
+    topic_ranks = _zipf(num_words // num_classes, len(on_topic), rng)
+    ranks[on_topic] = topic_ranks * num_classes + y[node[on_topic]]
+    keys = np.sort(node * num_words + ranks)
+    keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique hashes integers, ten times slower
+    row_starts = np.searchsorted(keys, np.arange(len(y) + 1) * num_words)
+    return bag_of_words(row_starts, keys % num_words, num_words)
+
+
+def _zipf(num_words: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Draw ranks 0, 1, … below `num_words`; rank r has probability ~ 1 / (r + 1)."""
+    cumulative = np.cumsum(1.0 / np.arange(1, num_words + 1))
+    ranks: IntArray = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+    return np.minimum(ranks, num_words - 1, out=ranks)  # rounding may reach the end
+
+
+def _gaussians(
+    y: IntArray, num_classes: int, width: int, signal: float, rng: np.random.Generator
+) -> Tensor:
+    """Return dense features [N, F]: unit gaussians around a mean per class."""
+    means = rng.standard_normal((num_classes, width), dtype=np.float32)
+    means *= DENSE_DISTANCE * signal / np.linalg.norm(means, axis=1, keepdims=True)
+    x = rng.standard_normal((len(y), width), dtype=np.float32)
+    for start in range(0, len(y), BLOCK):  # means[y] at once would be a second matrix [N, F]
+        x[start : start + BLOCK] += means[y[start : start + BLOCK]]
+    return torch.from_numpy(x)
