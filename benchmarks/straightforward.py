@@ -191,7 +191,7 @@ class Straightforward:
         """One epoch of training; returns the loss before the update."""
         loss = self.loss()
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.optimiser.step()
         return loss.item()
 

@@ -58,7 +58,9 @@ def test_rates_and_gradients_match_the_svd_reference(
     assert ours.grad is not None
     assert theirs.grad is not None
     torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=2e-3, atol=2e-4)
-    torch.testing.assert_close(reduction.double(), 1.7 * expected - expected_class, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        reduction.double(), 1.7 * expected - expected_class, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (5, 40)], ids=["d side", "n side"])
@@ -73,7 +75,13 @@ def test_gradients_pass_gradcheck_on_both_gram_sides(n: int, d: int) -> None:
 def test_the_smaller_side_of_the_gram_matrix_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     cholesky = torch.linalg.cholesky
-    monkeypatch.setattr(torch.linalg, "cholesky", lambda m: seen.append(m.shape[0]) or cholesky(m))
+
+    def watched(matrix: Tensor) -> Tensor:
+        seen.append(matrix.shape[0])
+        factor: Tensor = cholesky(matrix)
+        return factor
+
+    monkeypatch.setattr(torch.linalg, "cholesky", watched)
     coding_rate(torch.randn(7, 100), 0.5)
     coding_rate(torch.randn(100, 7), 0.5)
     assert seen == [7, 7]
@@ -108,7 +116,9 @@ def test_gamma_scales_the_rate_of_all_nodes_only() -> None:
     [
         pytest.param(torch.zeros(6, 4), id="zero rows"),
         pytest.param(torch.full((6, 4), 1e18), id="huge equal rows"),
-        pytest.param(torch.randn(6, 4) * torch.tensor([1e19, 1, 1e-19, 1, 0, 1])[:, None], id="wild"),
+        pytest.param(
+            torch.randn(6, 4) * torch.tensor([1e19, 1, 1e-19, 1, 0, 1])[:, None], id="wild"
+        ),
         pytest.param(torch.ones(1, 4), id="a single node"),
         pytest.param(torch.zeros(0, 4), id="no node"),
     ],

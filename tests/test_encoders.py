@@ -1,12 +1,14 @@
 """Our layers are PyG's with the same weights; features may be sparse; activations as named."""
 
+from typing import Any
+
 import pytest
 import torch
-from conftest import edge_lists
 from hypothesis import given
 from torch import Tensor
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
+from conftest import edge_lists
 from erase.encoders import ENCODERS, Encoder, Features, GATLayer, GCNLayer, SAGELayer, activate
 from erase.errors import EraseError
 from erase.graph import Graph
@@ -16,7 +18,7 @@ def stream(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def pyg_twin(layer: GATLayer | GCNLayer | SAGELayer) -> torch.nn.Module:
+def pyg_twin(layer: GATLayer | GCNLayer | SAGELayer) -> Any:
     """Return PyG's layer with the weights of ours."""
     if isinstance(layer, GATLayer):
         out = layer.weight.shape[1] // layer.heads
@@ -110,11 +112,14 @@ def encoder(**changes: object) -> Encoder:
         "output_activation": "l1-relu",
         "generator": stream(),
     }
-    return Encoder("gat", **(settings | changes))  # type: ignore[arg-type]
+    return Encoder(**({"kind": "gat"} | settings | changes))  # type: ignore[arg-type]
 
 
 def test_dropout_happens_in_training_only_and_from_its_own_stream() -> None:
-    x, graph = Features(torch.rand(4, 5, generator=stream())), Graph(torch.tensor([[0, 1], [1, 0]]), 4)
+    x, graph = (
+        Features(torch.rand(4, 5, generator=stream())),
+        Graph(torch.tensor([[0, 1], [1, 0]]), 4),
+    )
     model = encoder()
     assert torch.equal(model(x, graph), model(x, graph))
     assert not torch.equal(model(x, graph, stream(1)), model(x, graph))
@@ -134,6 +139,6 @@ def test_reference_activations() -> None:
 
 def test_bad_choices_say_what_to_do() -> None:
     with pytest.raises(EraseError, match="gat, gcn, sage"):
-        Encoder("gta", **{})  # type: ignore[call-arg]
+        encoder(kind="gta")
     with pytest.raises(EraseError, match="divides the other"):
         encoder(hidden=9)

@@ -3,12 +3,12 @@
 import hypothesis.strategies as st
 import pytest
 import torch
-from conftest import dense_adjacency, edge_lists
 from hypothesis import given
 from torch import Tensor
 from torch_geometric.nn.models import LabelPropagation
 from torch_geometric.utils import softmax as pyg_softmax
 
+from conftest import dense_adjacency, edge_lists
 from erase.graph import Graph, Normalisation, Pattern, attend, propagate, sparse_product
 
 
@@ -20,7 +20,9 @@ def dense_normalised(adjacency: Tensor, how: Normalisation) -> Tensor:
         for j in range(len(adjacency)):
             if adjacency[i, j]:
                 d_i, d_j = degree[i], degree[j]
-                out[i, j] = {"symmetric": (d_i * d_j) ** -0.5, "column": 1 / d_j, "row": 1 / d_i}[how]
+                out[i, j] = {"symmetric": (d_i * d_j) ** -0.5, "column": 1 / d_j, "row": 1 / d_i}[
+                    how
+                ]
     return out
 
 

@@ -1,4 +1,4 @@
-"""Noise: the paper's matrices, the published draw bit for bit, frequencies, and what is untouched."""
+"""Noise: the paper's matrices, the published draw bit for bit, and what stays untouched."""
 
 import time
 
@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from conftest import two_communities
 from hypothesis import given
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from conftest import two_communities
 from erase.errors import EraseError
 from erase.noise import NOISES, corrupt, flip, one_way, pair, published_draw, symmetric
 
@@ -27,7 +27,8 @@ def labelled(n: int, k: int, seed: int = 0) -> Data:
 def frequencies(true: torch.Tensor, given: torch.Tensor, k: int) -> NDArray[np.float64]:
     counts = np.zeros((k, k))
     np.add.at(counts, (true.numpy(), given.numpy()), 1)
-    return counts / counts.sum(1, keepdims=True)
+    shares: NDArray[np.float64] = counts / counts.sum(1, keepdims=True)
+    return shares
 
 
 def test_the_papers_matrices() -> None:
@@ -58,7 +59,7 @@ def test_every_matrix_is_a_transition_with_the_asked_rate(
 
 def by_choice(y: NDArray[np.int64], k: int, kind: str, rate: float) -> NDArray[np.int64]:
     """The published draw as it is told: one choice after the other."""
-    legacy = np.random.RandomState(123)  # noqa: NPY002
+    legacy = np.random.RandomState(123)
     if kind == "symmetric":
         matrix = symmetric(k, rate)
     else:

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from conftest import dense_adjacency, edge_lists
 from hypothesis import given
 from torch import Tensor
 
+from conftest import dense_adjacency, edge_lists
 from erase.graph import Graph
 from erase.semantics import denoise, prototype_labels, prototypes, semantic_labels
 

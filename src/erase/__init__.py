@@ -1,1 +1,24 @@
-"""Trustworthy node classification on graphs with wrong labels."""
+"""Node classification on graphs whose labels are wrong."""
+
+from erase.bench import Protocol
+from erase.datasets import load_dataset
+from erase.errors import EraseError
+from erase.io import read_graph, write_graph
+from erase.methods import ERASE, CrossEntropy, load_model
+from erase.noise import corrupt
+from erase.task import NodeTask
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ERASE",
+    "CrossEntropy",
+    "EraseError",
+    "NodeTask",
+    "Protocol",
+    "corrupt",
+    "load_dataset",
+    "load_model",
+    "read_graph",
+    "write_graph",
+]

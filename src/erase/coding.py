@@ -1,9 +1,10 @@
 """Coding rates, their closed-form gradients, and volumes (paper, sections 2 to 4.2 and appendix).
 
-The rate of a set of vectors Z [n, d] is ½ logdet(I + c ZᵀZ). By Sylvester's identity it may be taken
-on the smaller side, logdet(I + c ZᵀZ) = logdet(I + c ZZᵀ), and its gradient is c Z (I + c ZᵀZ)⁻¹:
-one Cholesky factor serves both, autograd sees neither. Memory is d×d or n×n for the smaller of the
-two, never N×N and never K×N×N.
+The rate of a set of vectors Z [n, d] is ½ logdet(I + c ZᵀZ). By Sylvester's identity it may be
+taken on the smaller side, logdet(I + c ZᵀZ) = logdet(I + c ZZᵀ), and its gradient is
+c Z (I + c ZᵀZ)⁻¹: one Cholesky factor serves both, autograd sees neither. Since
+ZᵀZ = Σ_j Z_jᵀZ_j, the Gram matrix of all nodes is the sum of the classes'. Memory is d×d, or n×n
+where that is smaller, never N×N and never K×N×N.
 """
 
 import math
@@ -15,24 +16,30 @@ from torch.autograd import Function
 
 # float32 Cholesky of I + c ZᵀZ is trusted up to this condition number; beyond it the SVD is used.
 _WELL_CONDITIONED = 1e6
+# Below this share of d members, a class's own n×n side is cheaper than the d×d one.
+_SMALL_CLASS = 0.45
 
 
-def _rate(z: Tensor, scale: float, *, gradient: bool) -> tuple[Tensor, Tensor | None]:
+def _factor(gram: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Return ½ logdet(I + c G) and (I + c G)⁻¹, overwriting the Gram matrix G."""
+    gram.mul_(scale).diagonal().add_(1.0)
+    factor = torch.linalg.cholesky(gram)
+    return factor.diagonal().log().sum(), torch.cholesky_inverse(factor)
+
+
+def _rate(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Return ½ logdet(I + c ZᵀZ) for c = `scale` and its gradient c Z (I + c ZᵀZ)⁻¹ [n, d]."""
     n, d = z.shape
     if n == 0:
-        return z.new_zeros(()), z.new_zeros(z.shape) if gradient else None
-    energy = scale * torch.linalg.vector_norm(z).double() ** 2  # trace: bounds the condition number
-    if not energy < _WELL_CONDITIONED:
+        return z.new_zeros(()), z.new_zeros(z.shape)
+    # the trace of c ZᵀZ bounds the condition number
+    if not scale * float(torch.linalg.vector_norm(z)) ** 2 < _WELL_CONDITIONED:
         return _rate_by_svd(z, scale)
-    gram = z.T @ z if d <= n else z @ z.T
-    gram.mul_(scale).diagonal().add_(1.0)
-    factor = torch.linalg.cholesky(gram)
-    rate = factor.diagonal().log().sum()
-    if not gradient:
-        return rate, None
-    inverse = torch.cholesky_inverse(factor)
-    return rate, scale * (z @ inverse if d <= n else inverse @ z)
+    if d <= n:
+        rate, inverse = _factor(z.T @ z, scale)
+        return rate, (z @ inverse).mul_(scale)
+    rate, inverse = _factor(z @ z.T, scale)
+    return rate, (inverse @ z).mul_(scale)
 
 
 def _rate_by_svd(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -46,12 +53,54 @@ def _rate_by_svd(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     return rate.to(z.dtype), ((u * weight) @ vt).to(z.dtype)
 
 
+def _class_rates(z: Tensor, sizes: list[int], eps2: float) -> tuple[Tensor, Tensor]:
+    """Return R^C and its gradient for rows [N, d] that lie sorted by class."""
+    n, d = z.shape
+    total, gradients = z.new_zeros(()), []
+    for block in z.split(sizes):
+        share, scale = block.shape[0] / max(n, 1), d / (max(block.shape[0], 1) * eps2)
+        rate, gradient = _rate(block, scale)
+        total = total + share * rate
+        gradients.append(gradient.mul_(share))
+    return total, torch.cat(gradients)
+
+
+def _reduction_in_one_pass(
+    z: Tensor, sizes: list[int], eps2: float, gamma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return R, R^C and the gradient of γ R − R^C for well-scaled rows [N ≥ d, d] sorted by class.
+
+    One product per class for its Gram matrix, one for its rows of the gradient: with G = Σ_j G_j,
+    rows of class j get Z_j (γ c (I + cG)⁻¹ − n_j/N c_j (I + c_j G_j)⁻¹).
+    """
+    n, d = z.shape
+    gram = z.new_zeros(d, d)
+    class_rate = z.new_zeros(())
+    pending: list[tuple[Tensor, Tensor, bool]] = []  # rows, weighted inverse, on the d side?
+    for block in z.split(sizes):
+        size = block.shape[0]
+        if size == 0:
+            continue
+        own = block.T @ block
+        gram += own
+        small = size < _SMALL_CLASS * d
+        rate, inverse = _factor(block @ block.T if small else own, d / (size * eps2))
+        class_rate = class_rate + size / n * rate
+        pending.append((block, inverse.mul_(d / (n * eps2)), small))  # n_j/N · d/(n_j ε²)
+    rate, inverse = _factor(gram, d / (n * eps2))
+    inverse.mul_(gamma * d / (n * eps2))
+    gradients = [
+        torch.addmm(own @ block, block, inverse, beta=-1) if small else block @ (inverse - own)
+        for block, own, small in pending
+    ]
+    return rate, class_rate, torch.cat(gradients)
+
+
 class _CodingRate(Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, eps2: float) -> Tensor:
         n, d = z.shape
-        rate, gradient = _rate(z, d / (max(n, 1) * eps2), gradient=ctx.needs_input_grad[0])
-        ctx.gradient = gradient
+        rate, ctx.gradient = _rate(z, d / (max(n, 1) * eps2))
         return rate
 
     @staticmethod
@@ -62,27 +111,44 @@ class _CodingRate(Function):
 class _ClassCodingRate(Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, membership: Tensor, num_classes: int, eps2: float) -> Tensor:
-        n, d = z.shape
-        order = torch.argsort(membership, stable=True)
-        sizes = torch.bincount(membership, minlength=num_classes).tolist()
-        total = z.new_zeros(())
-        needs_gradient = ctx.needs_input_grad[0]
-        gradient = torch.zeros_like(z) if needs_gradient else None
-        for members in order.split(sizes):
-            if members.numel() == 0:
-                continue
-            share = members.numel() / n
-            scale = d / (members.numel() * eps2)
-            rate, class_gradient = _rate(z[members], scale, gradient=needs_gradient)
-            total += share * rate
-            if gradient is not None and class_gradient is not None:
-                gradient[members] = share * class_gradient
-        ctx.gradient = gradient
-        return total
+        order, sizes = _by_class(membership, num_classes)
+        rate, gradient = _class_rates(z[order], sizes, eps2)
+        ctx.gradient = torch.empty_like(z).index_copy_(0, order, gradient)
+        return rate
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return grads[0] * ctx.gradient, None, None, None
+
+
+class _RateReduction(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, membership: Tensor, num_classes: int, eps2: float, gamma: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        n, d = z.shape
+        order, sizes = _by_class(membership, num_classes)
+        rows = z[order]
+        largest_row = float(torch.linalg.vector_norm(rows, dim=1).max()) if n else 0.0
+        if n >= d and d / eps2 * largest_row**2 < _WELL_CONDITIONED:
+            rate, class_rate, gradient = _reduction_in_one_pass(rows, sizes, eps2, gamma)
+        else:
+            rate, gradient = _rate(rows, d / (max(n, 1) * eps2))
+            class_rate, class_gradient = _class_rates(rows, sizes, eps2)
+            gradient = gamma * gradient - class_gradient
+        ctx.gradient = torch.empty_like(z).index_copy_(0, order, gradient)
+        ctx.mark_non_differentiable(rate, class_rate)
+        return gamma * rate - class_rate, rate, class_rate
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0] * ctx.gradient, None, None, None, None
+
+
+def _by_class(membership: Tensor, num_classes: int) -> tuple[Tensor, list[int]]:
+    """Return the order that sorts rows by class, and the sizes of the classes."""
+    sizes: list[int] = torch.bincount(membership, minlength=num_classes).tolist()
+    return torch.argsort(membership, stable=True), sizes
 
 
 def coding_rate(z: Tensor, eps2: float) -> Tensor:
@@ -106,21 +172,24 @@ def class_coding_rate(z: Tensor, membership: Tensor, num_classes: int, eps2: flo
         num_classes: K; a class without members adds 0.
         eps2: ε².
     """
-    rate: Tensor = _ClassCodingRate.apply(z, membership, num_classes, eps2)  # type: ignore[no-untyped-call]
+    rate: Tensor = _ClassCodingRate.apply(  # type: ignore[no-untyped-call]
+        z, membership, num_classes, eps2
+    )
     return rate
 
 
 def rate_reduction(
     z: Tensor, membership: Tensor, num_classes: int, *, eps2: float, gamma: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Return (ΔR, R, R^C) with ΔR = γ R − R^C, the objective to maximise (eqs. 3, 11 and 12).
+    r"""Return ΔR = γ R − R^C, the objective to maximise (eqs. 3, 11 and 12), and R and R^C with it.
 
-    For γ = 1 and members of every class in the same proportions, ΔR ≥ 0, and ΔR = 0 where all
-    rows are equal.
+    Only ΔR carries a gradient; R and R^C are for the record. For γ = 1, ΔR ≥ 0, with equality
+    where every class has the same second moments. Arguments as in :func:`class_coding_rate`.
     """
-    rate = coding_rate(z, eps2)
-    class_rate = class_coding_rate(z, membership, num_classes, eps2)
-    return gamma * rate - class_rate, rate, class_rate
+    reduction, rate, class_rate = _RateReduction.apply(  # type: ignore[no-untyped-call]
+        z, membership, num_classes, eps2, gamma
+    )
+    return reduction, rate, class_rate
 
 
 def log_volume(z: Tensor) -> Tensor:
@@ -135,7 +204,8 @@ def log_volume(z: Tensor) -> Tensor:
     tiny = sigma.max() * max(n, d) * torch.finfo(z.dtype).eps
     if n < d or bool((sigma <= tiny).any()):
         return centred.new_full((), -math.inf)
-    return (sigma.log() - 0.5 * math.log(n)).sum()
+    total: Tensor = (sigma.log() - 0.5 * math.log(n)).sum()
+    return total
 
 
 def volume(z: Tensor) -> Tensor:

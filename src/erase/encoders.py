@@ -31,7 +31,9 @@ class Features:
         if x.layout == torch.sparse_csr:
             counts = x.crow_indices().diff()
             rows = torch.repeat_interleave(counts, output_size=x.values().numel())
-            self._pattern = Pattern.from_coordinates(rows, x.col_indices(), tuple(x.shape))
+            self._pattern = Pattern.from_coordinates(
+                rows, x.col_indices(), (x.shape[0], x.shape[1])
+            )
             self._values = x.values()
 
     def dropout(self, share: float, generator: torch.Generator) -> "Features":

@@ -100,7 +100,8 @@ class Pattern:
     def sample(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the entries [E] of L·Rᵀ at the pattern, for L [M, C] and R [N, C]. No gradient."""
         zeros = self.matrix(left.new_zeros(self.indices.numel()))
-        return torch.sparse.sampled_addmm(zeros, left, right.t(), beta=0.0).values()
+        sampled: Tensor = torch.sparse.sampled_addmm(zeros, left, right.t(), beta=0.0)
+        return sampled.values()
 
     def row_sum(self, values: Tensor) -> Tensor:
         """Return Σ_j A_ij [M]; 0 for an empty row."""
@@ -275,5 +276,7 @@ def attend(
         target: [N] t, how a node hears.
         slope: LeakyReLU's negative slope.
     """
-    out: Tensor = _Attention.apply(pattern, h, source, target, slope)  # type: ignore[no-untyped-call]
-    return out
+    around: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
+        pattern, h, source, target, slope
+    )
+    return around

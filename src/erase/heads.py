@@ -19,18 +19,22 @@ from erase.errors import EraseError
 
 
 def _logistic_regression(seed: int) -> LogisticRegression:
+    """logistic regression with C = 1: the paper's choice"""
     return LogisticRegression(C=1.0)
 
 
 def _linear_svm(seed: int) -> LinearSVC:
+    """linear support vector machine, one against the rest"""
     return LinearSVC(random_state=seed)
 
 
 def _polynomial_svm(seed: int) -> SVC:
+    """support vector machine with a polynomial kernel of degree 3"""
     return SVC(kernel="poly", degree=3, break_ties=True, random_state=seed)
 
 
 def _mlp(seed: int) -> MLPClassifier:
+    """two hidden layers of 100, Adam with learning rate 0.001"""
     return MLPClassifier((100, 100), learning_rate_init=1e-3, random_state=seed)
 
 

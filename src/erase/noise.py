@@ -174,7 +174,7 @@ def published_draw(y: Classes, num_classes: int, kind: str, rate: float) -> Clas
         kind: "symmetric", "pair" or "asymmetric".
         rate: φ.
     """
-    legacy = np.random.RandomState(_PUBLISHED_SEED)  # noqa: NPY002 - the published draw is legacy
+    legacy = np.random.RandomState(_PUBLISHED_SEED)
     if kind == "symmetric":
         matrix = symmetric(num_classes, rate)
     elif kind == "pair":

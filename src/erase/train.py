@@ -140,8 +140,8 @@ class Loop:
     ) -> Fit:
         """Train for up to `epochs`, and return the best epoch by validation accuracy.
 
-        The first of equally good epochs is taken, and `patience` epochs without a better one end the
-        training. Without validation labels all epochs are run and the last is taken.
+        The first of equally good epochs is taken, and `patience` epochs without a better one end
+        the training. Without validation labels all epochs are run and the last is taken.
 
         Args:
             learner: what is trained.
@@ -161,6 +161,7 @@ class Loop:
             while run.epoch < epochs and run.epoch - run.best_epoch < patience:
                 record = {"epoch": float(run.epoch + 1), **learner.step()}
                 last = run.epoch + 1 == epochs
+                outcome: Outcome | None
                 if val.numel():
                     outcome = learner.evaluate()
                     score = float((outcome.proba[val].argmax(1) == given).float().mean())
@@ -285,6 +286,6 @@ class _Display:
         left = (self._epochs - done) / rate
         watched = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k != "epoch")
         print(
-            f"epoch {done}/{self._epochs}  {watched}  {rate:.1f} epochs/s  at most {left:.0f} s left",
+            f"epoch {done}/{self._epochs}  {watched}  {rate:.1f} epochs/s, ≤ {left:.0f} s left",
             file=sys.stderr,
         )

@@ -36,7 +36,8 @@ class Number:
         kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
         if isinstance(value, bool) or not isinstance(value, kinds):
             return False
-        return (self.low < value if self.open_low else self.low <= value) and value <= self.high
+        above = self.low < value if self.open_low else self.low <= value
+        return bool(above and value <= self.high)
 
     def __str__(self) -> str:
         """Return the constraint in words."""
@@ -70,7 +71,7 @@ SWITCH = OneOf((False, True))
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the torch device of a `device` parameter; ``"auto"`` takes a GPU where there is one."""
+    """Return the torch device of a parameter; ``"auto"`` takes a GPU where there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

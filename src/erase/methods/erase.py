@@ -220,6 +220,14 @@ class ERASE(NodeClassifier):
         return loop.run(learner, task, self.settings(), epochs=self.epochs, patience=self.patience)
 
 
+def _zero_linear(in_width: int, out_width: int, device: torch.device) -> nn.Linear:
+    """Return a linear layer that starts at zero and so needs no random stream."""
+    linear: nn.Linear = nn.utils.skip_init(nn.Linear, in_width, out_width, device=device)
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
 class _EraseLearner(Learner):
     """Algorithm 1 of the paper, one iteration a step."""
 
@@ -244,15 +252,11 @@ class _EraseLearner(Learner):
         self.denoised_classes = self.denoised[self.train_index].argmax(1)
         self.given = y[self.train_index]
         self.encoder = self._encoder("weights", method.width, method.output)
-        self.network = nn.ModuleDict({"encoder": self.encoder})
+        self.network: nn.ModuleDict = nn.ModuleDict({"encoder": self.encoder})
         if method.semantics == "cross-entropy":
             self.network["guesser"] = self._encoder("guesser weights", task.num_classes, "none")
         if method.one_stage:
-            self.network["classifier"] = nn.utils.skip_init(
-                nn.Linear, method.width, task.num_classes, device=self.device
-            )
-            nn.init.zeros_(self.network["classifier"].weight)
-            nn.init.zeros_(self.network["classifier"].bias)
+            self.network["classifier"] = _zero_linear(method.width, task.num_classes, self.device)
         self.optimiser = torch.optim.Adam(
             self.network.parameters(),
             lr=method.lr,

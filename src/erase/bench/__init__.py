@@ -1,0 +1,5 @@
+"""Runs under a stated protocol: the one room that holds clean labels beside a method's answers."""
+
+from erase.bench.run import PROTOCOLS, Protocol, given_labels, score
+
+__all__ = ["PROTOCOLS", "Protocol", "given_labels", "score"]

@@ -1,0 +1,342 @@
+"""The commands. No logic lives here: each command reads its arguments, calls the house, prints."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch_geometric.data import Data
+
+import erase
+from erase.bench import PROTOCOLS, Protocol, given_labels, score
+from erase.datasets import DATASETS, load_dataset
+from erase.encoders import ENCODERS
+from erase.errors import EraseError
+from erase.heads import HEADS
+from erase.io import atomic_write, read_graph, write_json, write_table
+from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
+from erase.methods.erase import RECIPES
+from erase.noise import NOISES
+from erase.report.demo import write_demo_report
+from erase.task import encode_labels
+
+GRAPH_HELP = (
+    "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, or a folder "
+    "with nodes and edges tables (CSV or Parquet)"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except EraseError as error:
+        print(f"erase: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        kept = getattr(options, "checkpoint", None)
+        hint = " Run the same command with --resume to continue." if kept else ""
+        print(f"\nerase: interrupted.{hint}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="erase", description="Node classification on graphs whose labels are wrong."
+    )
+    parser.add_argument("--version", action="version", version=f"erase {erase.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo",
+        help="ERASE against plain cross-entropy on the embedded graph, with a report to open",
+        description="Corrupt 40 %% of the labels of the embedded Debian graph, train ERASE and "
+        "plain cross-entropy on them, and write a page with the pictures of the paper.",
+    )
+    demo.set_defaults(run=_demo)
+    _shared(demo, out="demo")
+    demo.add_argument("--rate", type=float, default=0.4, help="noise rate (default %(default)s)")
+    demo.add_argument(
+        "--epochs", type=_count, default=150, help="most epochs per method (default %(default)s)"
+    )
+
+    fit = commands.add_parser(
+        "fit",
+        help="train on a graph; save predictions, embeddings and the model",
+        description="Train a method on a graph. Writes predictions.csv, embeddings.npy, "
+        "history.csv, model.safetensors and summary.json.",
+    )
+    fit.set_defaults(run=_fit)
+    fit.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
+    fit.add_argument("--method", default="erase", choices=METHODS, help="default: %(default)s")
+    fit.add_argument(
+        "--preset",
+        choices=RECIPES,
+        default="reference",
+        help="ERASE's recipe: 'reference' yields the published numbers, 'paper' is the formulas "
+        "as printed; a dataset of the paper brings its settings (default: %(default)s)",
+    )
+    fit.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a parameter of the method, as often as needed",
+    )
+    fit.add_argument(
+        "--noise",
+        metavar="KIND:RATE",
+        help="corrupt the labels first, e.g. symmetric:0.3 (see `erase list noises`), and report "
+        "against the clean ones",
+    )
+    fit.add_argument(
+        "--draw",
+        choices=["redrawn", "fixed"],
+        default="redrawn",
+        help="redraw the noise from the seed, or use the published draw (default: %(default)s)",
+    )
+    fit.add_argument(
+        "--validation",
+        choices=["clean", "noisy", "none"],
+        default="clean",
+        help="with --noise: validation labels stay clean, are corrupted too, or are not used "
+        "(default: %(default)s)",
+    )
+    fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
+    _shared(fit, out=None)
+
+    listing = commands.add_parser("list", help="what there is to choose from")
+    listing.set_defaults(run=_list)
+    listing.add_argument("kind", choices=_LISTS, metavar="|".join(_LISTS))
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser, *, out: str | None) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument(
+        "--device", default="auto", help="cpu, cuda or auto: a GPU if there is one (default)"
+    )
+    named = "%(default)s" if out else "out/GRAPH-METHOD"
+    parser.add_argument("--out", type=Path, default=out, help=f"folder to write to ({named})")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress, no table")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+def _demo(options: argparse.Namespace) -> None:
+    protocol = Protocol(noise="redrawn", validation="noisy")
+    clean = load_dataset("debian")
+    given = given_labels(clean, "symmetric", options.rate, options.seed, protocol)
+    shared = {"seed": options.seed, "device": options.device, "epochs": options.epochs}
+    models: dict[str, NodeClassifier] = {
+        "ERASE": ERASE.preset(dataset="debian", **shared),
+        "cross-entropy": CrossEntropy(**shared),
+    }
+    scores: dict[str, dict[str, float]] = {}
+    seconds: dict[str, float] = {}
+    for name, model in models.items():
+        _say(options, f"Training {name} …")
+        start = time.perf_counter()
+        model.fit(given, progress=not options.quiet)
+        seconds[name] = time.perf_counter() - start
+        scores[name] = score(model, clean, given)
+    page = Path(options.out) / "report.html"
+    _say(options, "Drawing the report …")
+    noise = f"symmetric:{options.rate:g}"
+    write_demo_report(
+        page, graph=clean, given=given, models=models, scores=scores, noise=noise, seconds=seconds
+    )
+    summary = {
+        "graph": "debian",
+        "noise": noise,
+        "protocol": vars(protocol),
+        "seed": options.seed,
+        "scores": scores,
+        "seconds": seconds,
+        "report": str(page),
+    }
+    write_json(summary, Path(options.out) / "summary.json")
+    _report(options, summary, _score_table(scores), f"Open {page} in a browser.")
+
+
+def _fit(options: argparse.Namespace) -> None:
+    clean, name = _graph(options.graph)
+    method = _method(options, name)
+    protocol = Protocol(noise=options.draw, validation=options.validation)
+    given = clean
+    if options.noise is not None:
+        noise, rate = _noise(options.noise)
+        given = given_labels(clean, noise, rate, options.seed, protocol)
+    out = options.out or Path("out") / f"{name}-{options.method}"
+    out.mkdir(parents=True, exist_ok=True)
+    options.checkpoint = out / "checkpoint.safetensors"
+    start = time.perf_counter()
+    method.fit(
+        given, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
+    )
+    seconds = time.perf_counter() - start
+    for note in method.notes_:
+        _say(options, f"Note: {note}")
+    scores = score(method, clean, given)
+    summary: dict[str, Any] = {
+        "graph": options.graph,
+        **method.settings(),
+        "noise": options.noise,
+        "protocol": vars(protocol) if options.noise else None,
+        "best_epoch": method.best_epoch_,
+        "epochs_run": len(method.history_),
+        "scores": scores,
+        "seconds": seconds,
+        "version": erase.__version__,
+    }
+    write_table(_predictions(method, clean, given), out / "predictions.csv")
+    write_table(pd.DataFrame(method.history_), out / "history.csv")
+    with atomic_write(out / "embeddings.npy", "wb") as file:
+        np.save(file, method.transform())
+    method.save(out / "model.safetensors")
+    write_json(summary, out / "summary.json")
+    options.checkpoint.unlink(missing_ok=True)
+    _report(options, summary, _score_table({options.method: scores}), f"Results are in {out}.")
+
+
+def _graph(name: str) -> tuple[Data, str]:
+    """Return the graph and a short name for it."""
+    if name.lower() in DATASETS:
+        return load_dataset(name.lower()), name.lower()
+    if not Path(name).exists() and not Path(name).suffix:
+        raise EraseError(
+            "a dataset's name or a file",
+            f"{name!r}, which is neither",
+            f"Datasets: {', '.join(DATASETS)}.",
+        )
+    return read_graph(name), Path(name).stem
+
+
+def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
+    """Return the method with its preset and the user's parameters."""
+    cls = METHODS[options.method]
+    changes = {"seed": options.seed, "device": options.device}
+    known = cls().get_params(deep=False)
+    for setting in options.set:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known:
+            raise EraseError(
+                f"--set KEY=VALUE with KEY among {', '.join(known)}", setting, "Correct the name."
+            )
+        changes[key] = _value(text, known[key])
+    method = ERASE.preset(options.preset, dataset, **changes) if cls is ERASE else cls(**changes)
+    method.check_params()
+    return method
+
+
+def _value(text: str, default: Any) -> Any:
+    """Return a parameter's value from its text: JSON where it is JSON, else the text itself."""
+    try:
+        value = json.loads(text.lower() if isinstance(default, bool) else text)
+    except json.JSONDecodeError:
+        return text
+    return float(value) if isinstance(default, float) and isinstance(value, int) else value
+
+
+def _noise(text: str) -> tuple[str, float]:
+    kind, _, rate = text.partition(":")
+    try:
+        return kind, float(rate)
+    except ValueError:
+        raise EraseError(
+            "--noise KIND:RATE",
+            text,
+            f"Write symmetric:0.3, for example; kinds: {', '.join(NOISES)}.",
+        ) from None
+
+
+def _predictions(method: NodeClassifier, clean: Data, given: Data) -> pd.DataFrame:
+    """Return one row a node: what was given, what is predicted, how probable."""
+    told, names, _ = encode_labels(given)
+    class_names = np.array([*names, ""])  # -1, unknown, is the last
+    proba = method.predict_proba()
+    columns: dict[str, Any] = {"node": np.arange(len(proba))}
+    if getattr(clean, "node_names", None) is not None:
+        columns["name"] = list(clean.node_names)
+    columns |= {
+        "given": class_names[told.numpy()],
+        "predicted": class_names[proba.argmax(1)],
+        "probability": proba.max(1),
+        "semantic": class_names[method.fit_.outcome.labels.numpy()],
+    }
+    return pd.DataFrame(columns)
+
+
+_COLUMNS = {
+    "test_accuracy": "test accuracy",
+    "correction_rate": "wrong labels corrected",
+    "accuracy_correct": "right labels kept",
+}
+
+
+def _score_table(scores: dict[str, dict[str, float]]) -> str:
+    """Return the scores as a small table of percentages."""
+    shown = [key for key in _COLUMNS if any(key in row for row in scores.values())]
+    lines = [["method", *(_COLUMNS[key] for key in shown)]]
+    for name, row in scores.items():
+        lines.append([name, *(f"{100 * row[key]:.1f} %" if key in row else "–" for key in shown)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(row))
+        for row in (list(zip(line, widths, strict=True)) for line in lines)
+    )
+
+
+_LISTS: dict[str, Any] = {
+    "methods": lambda: {k: _first_sentence(v) for k, v in METHODS.items()},
+    "datasets": lambda: {k: v.description for k, v in DATASETS.items()},
+    "noises": lambda: {k: v.summary for k, v in NOISES.items()},
+    "encoders": lambda: {k: _first_sentence(v) for k, v in ENCODERS.items()},
+    "heads": lambda: {k: _first_sentence(v) for k, v in HEADS.items()},
+    "presets": lambda: {
+        k: ", ".join(f"{name}={value}" for name, value in v.items()) for k, v in RECIPES.items()
+    },
+    "protocols": lambda: {
+        k: f"noise {v.noise}, validation labels {v.validation}" for k, v in PROTOCOLS.items()
+    },
+}
+
+
+def _first_sentence(documented: Any) -> str:
+    return (documented.__doc__ or "").strip().split("\n")[0]
+
+
+def _list(options: argparse.Namespace) -> None:
+    entries: dict[str, str] = _LISTS[options.kind]()
+    if options.json:
+        print(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, entries))
+    for name, summary in entries.items():
+        print(f"{name.ljust(width)}  {summary}")
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def _report(options: argparse.Namespace, summary: dict[str, Any], table: str, last: str) -> None:
+    if options.json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
+    elif not options.quiet:
+        print(f"{table}\n\n{last}")
