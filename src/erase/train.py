@@ -178,8 +178,9 @@ class Loop:
                 elif not val.numel():
                     run.best_epoch = run.epoch
                 display.show(record)
-                pause = max(_SECONDS_BETWEEN_CHECKPOINTS, 20 * save_cost)
-                if self.checkpoint is not None and time.monotonic() - saved_at > pause:
+                # a save that takes a second is made seven times less often
+                pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
+                if self.checkpoint is not None and time.monotonic() - saved_at >= pause:
                     start = time.monotonic()
                     run.write(self.checkpoint, fingerprint, learner)
                     saved_at = time.monotonic()

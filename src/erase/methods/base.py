@@ -147,7 +147,8 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     def predict(self) -> NDArray[Any]:
         """Return the class of every node [N], as the given labels name classes."""
-        classes: NDArray[Any] = self.classes_[self.predict_proba().argmax(1)]
+        proba = self.predict_proba()
+        classes: NDArray[Any] = self.classes_[proba.argmax(1)]
         return classes
 
     def predict_proba(self) -> NDArray[np.float32]:

@@ -1,0 +1,239 @@
+"""Every method of the registry keeps the house's promises, by existing."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from torch_geometric.data import Data
+
+from conftest import two_communities
+from erase.errors import EraseError
+from erase.io import save_arrays
+from erase.methods import METHODS, NodeClassifier, load_model
+from erase.noise import corrupt
+from erase.task import NodeTask
+
+SMALL: dict[str, dict[str, Any]] = {  # small enough for a test; everything else is the default
+    "erase": {"hidden": 16, "width": 12, "heads": 2, "epochs": 8},
+    "ce": {"hidden": 16, "heads": 2, "epochs": 8, "lr": 0.01},
+}
+
+
+def small(name: str, **changes: Any) -> NodeClassifier:
+    return METHODS[name](**({"device": "cpu"} | SMALL[name] | changes))
+
+
+@pytest.fixture(params=sorted(METHODS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_fit_returns_itself_and_predicts_every_node(name: str, communities: Data) -> None:
+    model = small(name)
+    assert model.fit(communities) is model
+    n = communities.num_nodes
+    proba = model.predict_proba()
+    assert proba.shape == (n, 2)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
+    assert model.predict().tolist() == proba.argmax(1).tolist()
+    assert model.transform().shape[0] == n
+    assert np.isfinite(model.transform()).all()
+    assert model.labels_.shape == (n,)
+    assert len(model.history_) == 8
+    assert 1 <= model.best_epoch_ <= 8
+    assert all(np.isfinite(h["loss"]) for h in model.history_)
+
+
+def test_it_learns_two_communities(name: str, communities: Data) -> None:
+    assert small(name, epochs=40).fit(communities).score(communities) > 0.8
+
+
+def test_same_seed_same_result_and_other_seed_another(name: str, communities: Data) -> None:
+    first, again, other = (small(name, seed=s).fit(communities) for s in (0, 0, 1))
+    np.testing.assert_array_equal(first.predict_proba(), again.predict_proba())
+    np.testing.assert_array_equal(first.transform(), again.transform())
+    assert not np.array_equal(first.transform(), other.transform())
+
+
+def test_no_global_random_state_is_read_or_written(name: str, communities: Data) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = small(name).fit(communities).predict_proba()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    np.testing.assert_array_equal(first, small(name).fit(communities).predict_proba())
+
+
+def test_fit_changes_neither_parameters_nor_graph(name: str, communities: Data) -> None:
+    model = small(name)
+    params = model.get_params()
+    copy = communities.clone()
+    model.fit(communities)
+    assert model.get_params() == params
+    assert communities.keys() == copy.keys()
+    for key in copy.keys():  # noqa: SIM118
+        assert torch.equal(communities[key], copy[key])
+
+
+def test_test_labels_cannot_matter(name: str, communities: Data) -> None:
+    shuffled = communities.clone()
+    shuffled.y[communities.test_mask] = 1 - shuffled.y[communities.test_mask]
+    np.testing.assert_array_equal(
+        small(name).fit(communities).predict_proba(), small(name).fit(shuffled).predict_proba()
+    )
+
+
+def test_clone_and_repr(name: str) -> None:
+    model = small(name, seed=3)
+    twin = clone(model)
+    assert twin is not model
+    assert twin.get_params() == model.get_params()
+    assert "seed=3" in repr(model)
+    assert model.set_params(epochs=2).epochs == 2
+
+
+def test_saving_round_trips_exactly(name: str, communities: Data, tmp_path: Path) -> None:
+    model = small(name, seed=2).fit(communities)
+    model.save(tmp_path / "model.safetensors")
+    path = tmp_path / "model.safetensors"
+    for back in (load_model(path), type(model).load(path)):
+        assert type(back) is type(model)
+        assert back.get_params() == model.get_params()
+        np.testing.assert_array_equal(back.predict_proba(), model.predict_proba())
+        np.testing.assert_array_equal(back.transform(), model.transform())
+        np.testing.assert_array_equal(back.labels_, model.labels_)
+        assert back.history_ == model.history_
+        assert back.best_epoch_ == model.best_epoch_
+        assert back.score(communities) == model.score(communities)
+        for key, value in model.fit_.weights.items():
+            assert torch.equal(back.fit_.weights[key], value)
+
+
+def test_loading_a_foreign_file_is_refused(name: str, tmp_path: Path) -> None:
+    save_arrays(tmp_path / "other.safetensors", {"a": torch.ones(1)}, {"method": "Oracle"})
+    with pytest.raises(EraseError, match="'Oracle'"):
+        load_model(tmp_path / "other.safetensors")
+    with pytest.raises(EraseError, match=r"erase\.load_model"):
+        METHODS[name].load(tmp_path / "other.safetensors")
+
+
+def test_class_names_come_back_as_names(name: str, communities: Data) -> None:
+    named = communities.clone()
+    named.y = [["apple", "pear"][k] for k in communities.y.tolist()]
+    model = small(name).fit(named)
+    assert set(model.predict()) <= {"apple", "pear"}
+    assert set(model.labels_) <= {"apple", "pear"}
+    assert model.score(named) == small(name).fit(communities).score(communities)
+
+
+def test_nasty_graphs_are_fine(name: str) -> None:
+    """Isolated nodes, no edges, one-way edges, self-loops, an empty class, no validation set."""
+    data = two_communities(size=20)
+    data.y = data.y * 2  # class 1 of three has no node at all
+    data.edge_index = torch.tensor([[0, 0, 3, 3], [2, 0, 5, 5]])
+    data.val_mask = torch.zeros_like(data.val_mask)
+    model = small(name, epochs=2).fit(data)
+    assert model.predict_proba().shape == (40, 3)
+    assert np.isfinite(model.predict_proba()).all()
+    data.edge_index = torch.zeros(2, 0, dtype=torch.int64)
+    del data.x
+    model = small(name, epochs=2).fit(data)
+    assert np.isfinite(model.predict_proba()).all()
+    assert any("features" in note for note in model.notes_)
+
+
+def test_a_task_and_its_data_give_the_same(name: str, communities: Data) -> None:
+    np.testing.assert_array_equal(
+        small(name).fit(communities).predict_proba(),
+        small(name).fit(NodeTask.from_data(communities)).predict_proba(),
+    )
+
+
+def test_sparse_and_dense_features_give_the_same(name: str, communities: Data) -> None:
+    sparse = communities.clone()
+    sparse.x = communities.x.to_sparse_csr()
+    dense = communities.clone()
+    dense.x = communities.x + 0.0
+    np.testing.assert_allclose(
+        small(name, dropout=0.0).fit(sparse).predict_proba(),
+        small(name, dropout=0.0).fit(dense).predict_proba(),
+        atol=1e-3,
+    )
+
+
+def test_a_killed_run_resumes_to_the_same_result(
+    name: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole = small(name).fit(communities)
+    path = tmp_path / "run.safetensors"
+    written = 0
+
+    def stop_after_three(*arguments: Any) -> None:
+        nonlocal written
+        save_arrays(*arguments)
+        written += 1
+        if written == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("erase.train.save_arrays", stop_after_three)
+        with pytest.raises(KeyboardInterrupt):
+            small(name).fit(communities, checkpoint=path)
+    resumed = small(name).fit(communities, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(resumed.predict_proba(), whole.predict_proba())
+    np.testing.assert_array_equal(resumed.transform(), whole.transform())
+    assert resumed.history_ == whole.history_
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("seed", -1), ("lr", 0), ("epochs", 0), ("encoder", "mlp"), ("dropout", 1.5), ("epochs", 2.5)],
+)
+def test_bad_parameters_are_named(
+    name: str, communities: Data, parameter: str, value: object
+) -> None:
+    with pytest.raises(EraseError, match=f"Correct {parameter} of"):
+        small(name, **{parameter: value}).fit(communities)
+
+
+def test_every_parameter_is_constrained(name: str) -> None:
+    free = set(METHODS[name]().get_params()) - set(METHODS[name].constraints)
+    assert free == {"device"}
+
+
+def test_a_bad_device_says_what_to_do(name: str, communities: Data) -> None:
+    with pytest.raises(EraseError, match="'auto', 'cpu' or 'cuda'"):
+        small(name, device="tpu9").fit(communities)
+
+
+def test_predicting_before_fitting(name: str) -> None:
+    with pytest.raises(NotFittedError):
+        small(name).predict()
+
+
+def test_score_needs_the_same_graph_and_some_test_labels(name: str, communities: Data) -> None:
+    model = small(name, epochs=1).fit(communities)
+    with pytest.raises(EraseError, match="Fit this graph first"):
+        model.score(two_communities(size=3))
+    with pytest.raises(EraseError, match="clean labels"):
+        model.score(corrupt(communities, "pair", 0.1))
+
+
+def test_score_without_a_test_mask_takes_the_nodes_outside_the_splits(
+    name: str, communities: Data
+) -> None:
+    model = small(name).fit(communities)
+    bare = communities.clone()
+    del bare.test_mask
+    assert model.score(bare) == model.score(communities)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_learns_as_well(name: str, communities: Data) -> None:
+    assert small(name, epochs=40, device="cuda").fit(communities).score(communities) > 0.8
