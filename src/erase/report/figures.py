@@ -201,18 +201,18 @@ def accuracy_bars(rows: Mapping[str, Mapping[str, float]]) -> Figure:
 
 
 def sample_nodes(y: Classes, limit: int, seed: int) -> Classes:
-    """Return up to `limit` labelled nodes sorted by class, as many of each class as can be.
+    """Return up to `limit` labelled nodes by class and number, as many of each class as can be.
 
-    >>> sample_nodes(np.array([0, 0, 0, 0, 1, -1]), 3, seed=0).tolist()[-1]  # both classes in
-    4
+    >>> sample_nodes(np.array([1, 0, -1, 1]), 10, seed=0).tolist()
+    [1, 0, 3]
     """
     order = numpy_stream(seed, "picture nodes").permutation(np.flatnonzero(y >= 0))
     order = order[np.argsort(y[order], kind="stable")]
     sizes = np.bincount(y[order])
     turn = np.arange(len(order)) - np.repeat(sizes.cumsum() - sizes, sizes)  # rank in its class
-    kept = np.sort(np.argsort(turn, kind="stable")[:limit])
-    chosen: Classes = order[kept]
-    return chosen
+    chosen = np.sort(order[np.argsort(turn, kind="stable")[:limit]])
+    by_class: Classes = chosen[np.argsort(y[chosen], kind="stable")]
+    return by_class
 
 
 def principal_components(z: Points, count: int) -> tuple[Points, Points]:

@@ -1,0 +1,250 @@
+"""The pictures show the numbers they are given."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from erase.errors import EraseError
+from erase.report.figures import (
+    COLOURS,
+    MARKERS,
+    accuracy_bars,
+    cosine_map,
+    curves,
+    pca_map,
+    principal_components,
+    sample_nodes,
+    tsne_map,
+)
+
+NAMES = ["red", "green", "blue"]
+
+
+def blobs(n: int = 60, width: int = 5, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return points [n, width] around three axes, and their classes in turns."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return 3 * np.eye(width)[y] + rng.random((n, width)), y
+
+
+def titles(figure: Figure) -> list[str]:
+    return [axes.get_title() for axes in figure.axes]
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def drawn(figure: Figure) -> None:
+    """Lay the figure out and rasterise it: what is wrong with a label shows only then."""
+    figure.canvas.draw()
+
+
+# Which nodes are drawn ----------------------------------------------------------------------------
+
+
+def test_as_many_nodes_of_each_class_as_can_be() -> None:
+    y = np.repeat([0, 1, 2, -1], [100, 3, 50, 10])
+    nodes = sample_nodes(y, 43, seed=0)
+    assert np.bincount(y[nodes]).tolist() == [20, 3, 20]
+    assert (np.diff(y[nodes]) >= 0).all()
+    assert len(set(nodes.tolist())) == 43
+
+
+def test_a_seed_is_a_choice_of_nodes() -> None:
+    y = np.zeros(100, dtype=np.int64)
+    first, again, other = (sample_nodes(y, 10, seed).tolist() for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def test_few_nodes_are_all_drawn_and_a_class_may_be_empty() -> None:
+    assert sample_nodes(np.array([2, 0, -1, 2]), 10, seed=0).tolist() == [1, 0, 3]
+
+
+# Cosine similarity --------------------------------------------------------------------------------
+
+
+def test_similarity_is_sorted_by_class() -> None:
+    z, y = blobs()
+    figure: Any = cosine_map({"ours": z}, y, NAMES)
+    image = np.asarray(figure.axes[0].images[0].get_array())
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+    for a in range(3):
+        for b in range(3):
+            block = image[20 * a : 20 * a + 20, 20 * b : 20 * b + 20]
+            expected = np.abs(unit[y == a] @ unit[y == b].T)
+            assert block.mean() == pytest.approx(expected.mean())
+
+
+def test_similarity_is_told_within_and_between_classes() -> None:
+    # cosines: nodes 0 and 1 of class 0: 0.6, −0.6 counts as much; with node 2 of class 1: 0 and 0.8
+    z = np.array([[2.0, 0.0], [-0.6, 0.8], [0.0, 5.0]])
+    figure: Any = cosine_map({"ours": z}, [0, 0, 1], ["a", "b"])
+    assert titles(figure)[0] == "ours\nwithin classes 0.60, between 0.40"
+
+
+def test_classes_are_named_at_their_blocks_and_parted() -> None:
+    z, _ = blobs(10)
+    figure: Any = cosine_map({"ours": z}, [0] * 4 + [2] * 6, NAMES)  # no green
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["red", "blue"]
+    assert axes.get_xticks().tolist() == [1.5, 6.5]
+    assert [line.get_ydata()[0] for line in axes.lines[::2]] == [3.5]
+
+
+def test_maps_share_a_scale_and_one_colour_bar() -> None:
+    z, y = blobs()
+    figure: Any = cosine_map({"ours": z, "theirs": z**2}, y, NAMES)
+    ours, theirs, bar = figure.axes
+    assert ours.images[0].get_clim() == theirs.images[0].get_clim() == (0, 1)
+    assert bar.get_ylabel() == "|cosine similarity|"
+
+
+def test_zero_and_huge_rows_have_a_similarity() -> None:
+    z = np.array([[0.0, 0.0], [1e200, 0.0], [1e-200, 1e-200]])
+    image = np.asarray(cosine_map({"z": z}, [0, 0, 1], ["a", "b"]).axes[0].images[0].get_array())
+    assert image == pytest.approx(np.array([[0, 0, 0], [0, 1, 0.5**0.5], [0, 0.5**0.5, 1]]))
+
+
+# Maps to the plane --------------------------------------------------------------------------------
+
+
+def test_principal_components_are_sklearns() -> None:
+    z, _ = blobs(40, 6)
+    theirs = PCA(2).fit(z)
+    ours, shares = principal_components(z, 2)
+    assert np.abs(ours) == pytest.approx(np.abs(theirs.transform(z)))
+    assert shares == pytest.approx(theirs.explained_variance_ratio_)
+
+
+@pytest.mark.parametrize("z", [np.zeros((4, 3)), np.ones((1, 3)), np.arange(4.0)[:, None]])
+def test_principal_components_of_too_little_are_zero(z: NDArray[Any]) -> None:
+    points, shares = principal_components(z, 2)
+    assert points[:, 1].tolist() == [0] * len(z)
+    assert np.isfinite(points).all()
+    assert np.isfinite(shares).all()
+
+
+@pytest.mark.parametrize("plane", [pca_map, tsne_map])
+def test_a_panel_a_method_and_one_legend(plane: Any) -> None:
+    z, y = blobs()
+    figure = plane({"ours": z, "theirs": -z, "none": 0 * z}, y, [*NAMES, "absent"])
+    drawn(figure)
+    assert titles(figure) == ["ours", "theirs", "none"]
+    assert legend_texts(figure) == [*NAMES, "absent"]
+    for axes in figure.axes:
+        points = np.concatenate([group.get_offsets() for group in axes.collections])
+        assert points.shape == (60, 2)
+        assert np.isfinite(points).all()
+
+
+@pytest.mark.parametrize("plane", [pca_map, tsne_map])
+def test_classes_that_are_apart_are_drawn_apart(plane: Any) -> None:
+    z, y = blobs(90)
+    groups = [g.get_offsets() for g in plane({"ours": z}, y, NAMES).axes[0].collections]
+    centres = np.array([group.mean(0) for group in groups])
+    for group, centre in zip(groups, centres, strict=True):
+        spread = np.linalg.norm(group - centre, axis=1).mean()
+        gaps = np.sort(np.linalg.norm(centres - centre, axis=1))
+        assert gaps[1] > 2 * spread
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4, 6])
+@pytest.mark.parametrize("picture", [cosine_map, pca_map, tsne_map])
+def test_hardly_any_node_can_be_drawn(picture: Any, n: int) -> None:
+    z, y = blobs(n)
+    drawn(picture({"ours": z}, y, NAMES))
+
+
+def test_twenty_classes_look_different() -> None:
+    y = np.arange(40) % 20
+    figure: Any = pca_map({"ours": np.eye(20)[y]}, y, [f"class {k}" for k in range(20)])
+    looks = {(h.get_color(), h.get_marker()) for h in figure.legends[0].legend_handles}
+    assert len(looks) == 20
+    assert len(COLOURS) * len(MARKERS) == 70
+
+
+def test_no_more_than_a_thousand_nodes_are_drawn_and_that_takes_seconds() -> None:
+    z, y = blobs(1_500, 64)
+    start = time.process_time()
+    first: Any = tsne_map({"ours": z}, y, NAMES).axes[0].collections
+    assert time.process_time() - start < 10
+    assert sum(len(group.get_offsets()) for group in first) == 1_000
+
+
+def test_one_seed_gives_one_map() -> None:
+    z, y = blobs(90)
+    first, again = (tsne_map({"ours": z}, y, NAMES).axes[0].collections for _ in range(2))
+    for a, b in zip(first, again, strict=True):
+        assert np.array_equal(a.get_offsets(), b.get_offsets())
+
+
+def test_names_are_shown_as_they_are() -> None:
+    z, y = blobs()
+    names = ["$5 or $6", "_hidden", "a name that is far longer than any label can be"]
+    for picture in (cosine_map, pca_map):
+        figure = picture({"$\\sum": z}, y, names)
+        drawn(figure)
+    shown = legend_texts(figure)
+    assert shown[0] == r"\$5 or \$6"  # matplotlib's way to say: no mathematics
+    assert shown[1].strip() == "_hidden"
+    assert shown[2] == "a name that is far long…"
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    z, y = blobs()
+    with pytest.raises(EraseError, match="59 nodes"):
+        pca_map({"ours": z}, y[:-1], NAMES)
+    with pytest.raises(EraseError, match="2 names"):
+        cosine_map({"ours": z}, y, NAMES[:2])
+
+
+# Curves and bars ----------------------------------------------------------------------------------
+
+HISTORIES = {
+    "ours": [
+        {"epoch": 1.0, "loss": -1.0, "val_accuracy": 0.5},
+        {"epoch": 2.0, "loss": -2.0, "val_accuracy": 0.75},
+        {"epoch": 3.0, "loss": -2.5, "val_accuracy": 0.7},
+    ],
+    "theirs": [{"epoch": 1.0, "loss": 9.0, "val_accuracy": 0.2}],
+}
+
+
+def test_curves_are_the_histories() -> None:
+    figure: Any = curves(HISTORIES, {"ours": 2, "theirs": 1})
+    drawn(figure)
+    assert titles(figure) == ["ours: loss", "theirs: loss", "validation accuracy"]
+    loss, best = figure.axes[0].lines
+    assert loss.get_xydata().tolist() == [[1, -1], [2, -2], [3, -2.5]]
+    assert list(best.get_xdata()) == [2, 2]
+    accuracy = figure.axes[2].lines
+    assert accuracy[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75], [3, 0.7]]
+    assert accuracy[1].get_xydata().tolist() == [[2, 0.75]]
+    assert accuracy[2].get_xydata().tolist() == [[1, 0.2]]
+    assert accuracy[0].get_color() == loss.get_color() != accuracy[2].get_color()
+
+
+def test_without_validation_there_is_no_accuracy() -> None:
+    figure: Any = curves({"ours": [{"epoch": 1.0, "loss": 1.0}]}, {"ours": 1})
+    drawn(figure)
+    assert titles(figure) == ["ours: loss"]
+
+
+def test_bars_are_as_long_as_the_scores() -> None:
+    rows = {
+        "ours": {"test_accuracy": 0.8, "correction_rate": 0.6},
+        "theirs": {"test_accuracy": 0.5},
+    }
+    figure: Any = accuracy_bars(rows)
+    drawn(figure)
+    (axes,) = figure.axes
+    assert [bar.get_width() for bars in axes.containers for bar in bars] == [0.8, 0.6, 0.5, 0]
+    assert [text.get_text() for text in axes.texts] == ["80.0%", "60.0%", "50.0%", "–"]
+    assert legend_texts(figure) == ["ours", "theirs"]
