@@ -142,7 +142,7 @@ class Encoder(nn.Module):
 class Straightforward:
     """One training of ERASE on a PyG `Data` with `x`, `edge_index` and the true `y`.
 
-    Only `y_noisy[train_mask]` is learnt from; `data.y` is read on `val_mask` to choose the epoch, and
+    Only `y_noisy[train_mask]` is learnt from; `data.y` is read on `val_mask` to choose the epoch;
     `data.test_mask` says which predictions `run` returns apart.
     Seeds torch's global generator, which dropout and initialisation draw from.
     """
