@@ -4,6 +4,7 @@ import contextlib
 import csv
 import gzip
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,12 @@ def _read(dataset_class: Any, root: Path) -> Data:
     # hold the dataset stays empty, for OGB to download into.
     if folder.is_dir() and not release.exists():
         release.touch()
-    # OGB calls torch.load on the file it has just written itself, a pickled Data.
-    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+    with (
+        _safe_to_load(Data, DataEdgeAttr, DataTensorAttr, GlobalStorage),
+        warnings.catch_warnings(),
+    ):
+        # OGB wraps pandas' read-only arrays, but only to copy them or to write them to a file.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         dataset = dataset_class("ogbn-arxiv", root=str(root))
         parts = dataset.get_idx_split()
     data = dataset[0]
@@ -73,6 +78,18 @@ def _categories(folder: Path) -> list[str] | None:
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     return [category.removeprefix("arxiv ") for _, category in rows]
+
+
+@contextlib.contextmanager
+def _safe_to_load(*classes: type) -> Iterator[None]:
+    """Let torch.load read `classes`: OGB reads the pickled Data that it has just written.
+
+    Leaving torch's `safe_globals` forgets its classes even if they were known before, as PyG's
+    own are, and PyG then fails to load. So only those that are not known yet are added.
+    """
+    known = torch.serialization.get_safe_globals()
+    with torch.serialization.safe_globals([one for one in classes if one not in known]):
+        yield
 
 
 def _import_ogb_dataset() -> Any:

@@ -13,7 +13,8 @@ from erase.seeds import numpy_stream
 
 IntArray = npt.NDArray[np.int64]
 
-MAX_ROUNDS = 200  # of redrawing citations that exist already; two or three dozen are usual
+MAX_ROUNDS = 500  # of redrawing citations that exist already; a dozen is usual
+PATIENCE = 20  # rounds in which a node may redraw before somebody else cites in its place
 DENSE_DISTANCE = 4.0  # length of a class mean, in standard deviations, at signal 1
 BLOCK = 65_536  # rows of dense features handled at a time
 
@@ -145,7 +146,9 @@ def _cite(
     parts = []
     for inside, sources in ((True, citing[:within]), (False, citing[within:num_edges])):
         pairs: IntArray = np.empty(0, dtype=np.int64)
-        for _ in range(MAX_ROUNDS):
+        for attempt in range(MAX_ROUNDS):
+            if attempt >= PATIENCE:  # a famous node may have no stranger left to cite
+                sources = rng.integers(num_nodes, size=len(sources))
             low, high = borders[y[sources]], borders[y[sources] + 1]
             # A point on the line of fame: inside the own class, or on the line with it cut out.
             length = high - low if inside else ends[-1] - (high - low)

@@ -22,6 +22,17 @@ from erase.errors import EraseError
 
 EMBEDDED = Path(__file__).with_name("debian.npz")
 
+# What numpy and torch raise on files that are something else, or damaged.
+NOT_A_GRAPH = (
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
 # The values of `split` in the file.
 TRAIN, VAL, TEST = 0, 1, 2
 
@@ -42,7 +53,7 @@ def load_debian(seed: int = 0, path: str | PathLike[str] | None = None) -> Data:
         with np.load(file, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
         return _data(arrays)
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+    except NOT_A_GRAPH as error:
         raise EraseError(
             "a graph of Debian packages (.npz)",
             f"{file}: {type(error).__name__}: {error}",
