@@ -35,6 +35,7 @@ _TSNE_FEWEST_NODES = 5
 _LONGEST_LABEL = 24
 _COLUMNS = 3
 _FONT = 11.0
+_LETTER = 0.08  # inches of a letter of a class name beside a map
 _WIDTH = 9.6  # inches
 
 
@@ -60,8 +61,15 @@ def cosine_map(
     edges = np.concatenate([[0], ends, [len(nodes)]])
     present = shown[edges[:-1]] if len(nodes) else shown
     names = [_label(class_names[k]) for k in present]
-    figure, panels = _panels(len(directions), ratio=1.1, width=_WIDTH + 0.6)
-    size = float(np.clip(280 / max(len(names), 1), 4, _FONT - 2))
+    # Square maps leave no slack to lay out: what is beside and below them is measured in advance.
+    columns = min(max(len(directions), 2), _COLUMNS)
+    beside = _LETTER * max(map(len, names), default=0)
+    side = (_WIDTH - beside - 0.9) / columns
+    figure, panels = _panels(len(directions), ratio=(side + beside + 0.5) / (_WIDTH / columns))
+    room = 72 * side / max(len(names), 1)  # points for a name
+    size = float(np.clip(0.9 * room, _FONT - 5, _FONT - 2))
+    step = ceil(size / room)  # every name, or every second …
+    thin = 0.6 if len(names) <= 20 else 0.2
     image = None
     for index, (panel, (method, z)) in enumerate(zip(panels, directions.items(), strict=True)):
         similarity = np.abs(z[nodes] @ z[nodes].T)
@@ -72,11 +80,12 @@ def cosine_map(
         if len(nodes):
             image = panel.imshow(similarity, cmap="viridis", vmin=0, vmax=1, interpolation="none")
         for edge in edges[1:-1]:
-            panel.axhline(edge - 0.5, color="white", linewidth=0.6)
-            panel.axvline(edge - 0.5, color="white", linewidth=0.6)
-        centres = (edges[:-1] + edges[1:] - 1)[: len(names)] / 2
-        panel.set_xticks(centres, names, rotation=90, fontsize=size)
-        panel.set_yticks(centres, names if index % _COLUMNS == 0 else [""] * len(names))
+            panel.axhline(edge - 0.5, color="white", linewidth=thin)
+            panel.axvline(edge - 0.5, color="white", linewidth=thin)
+        centres = (edges[:-1] + edges[1:] - 1)[: len(names)][::step] / 2
+        shown_names = names[::step]
+        panel.set_xticks(centres, shown_names, rotation=90, fontsize=size)
+        panel.set_yticks(centres, shown_names if index % columns == 0 else [""] * len(shown_names))
         panel.tick_params(axis="y", labelsize=size)
         panel.tick_params(length=2)
     if image is not None:
@@ -363,6 +372,6 @@ def _method_colours(methods: Mapping[str, object]) -> dict[str, str]:
 
 def _label(name: str) -> str:
     """Return a name as matplotlib shows it literally: no mathematics, no hidden legend entry."""
-    short = name if len(name) <= _LONGEST_LABEL else name[: _LONGEST_LABEL - 1] + "…"
+    short = name if len(name) <= _LONGEST_LABEL else f"{name[:12]}…{name[-11:]}"
     literal = " ".join(short.split()).replace("$", r"\$")
     return f" {literal}" if literal.startswith("_") else literal
