@@ -28,7 +28,7 @@ from erase.io import (
     write_json,
     write_table,
 )
-from erase.task import NodeTask
+from erase.task import NodeTask, encode_labels
 
 NAN = float("nan")
 SUFFIXES = ["graph.npz", "csv", "parquet"]
@@ -61,9 +61,6 @@ def same_task(a: Data, b: Data) -> None:
     assert torch.equal(left.x.to_dense(), right.x.to_dense())
     assert left.class_names == right.class_names
     assert left.label_values.tolist() == right.label_values.tolist()
-
-
-# Whole or not at all ------------------------------------------------------------------------------
 
 
 def test_atomic_write_makes_folders_and_leaves_only_the_file(tmp_path: Path) -> None:
@@ -129,9 +126,6 @@ def test_every_writer_is_atomic(name: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     WRITERS[name](path)
     assert path.exists()
-
-
-# Results ------------------------------------------------------------------------------------------
 
 
 def test_json_round_trip_of_everything_results_hold(tmp_path: Path) -> None:
@@ -203,9 +197,6 @@ def test_results_that_are_missing_or_broken(reader: Any, tmp_path: Path) -> None
         reader(tmp_path / "broken")
 
 
-# Graphs: there and back ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", SUFFIXES)
 def test_a_graph_comes_back_with_its_test_labels(form: str, tmp_path: Path) -> None:
     data = small_graph()
@@ -227,6 +218,7 @@ def test_names_come_back_as_names(form: str, tmp_path: Path) -> None:
     assert task.label_values.tolist() == ["NA", 'b, "c"']
     assert task.node_names == ("007", "null", "x,y", "ü")
     assert task.y.tolist() == [0, 1, -1, -1]
+    assert encode_labels(back)[0].tolist() == [0, 1, -1, 0]
     same_task(data, back)
 
 
@@ -317,9 +309,6 @@ def test_a_huge_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         write_graph(small_graph(), tmp_path / "g")
 
 
-# Graphs of others ---------------------------------------------------------------------------------
-
-
 def test_the_layout_of_gnn_benchmark(tmp_path: Path) -> None:
     adjacency = sp.csr_matrix(([1, 1, 1], ([0, 1, 2], [1, 2, 0])), shape=(3, 3))
     attributes = sp.csr_matrix(np.array([[0, 2.0], [0, 0], [1, 0]]))
@@ -329,13 +318,16 @@ def test_the_layout_of_gnn_benchmark(tmp_path: Path) -> None:
         for part in ("data", "indices", "indptr", "shape")
     }
     names = np.array(["a", "b", "c"], dtype=object)
-    np.savez(tmp_path / "g.npz", labels=[0, 1, 1], idx_to_node=0, node_names=names, **arrays)
+    np.savez(tmp_path / "g.npz", labels=[0, 1, 1], node_names=names, class_names=names, **arrays)
     data = read_graph(tmp_path / "g.npz")
     task = NodeTask.from_data(data)
     assert task.edge_index.tolist() == [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]
     assert task.x.to_dense().tolist() == attributes.toarray().tolist()
     assert task.y.tolist() == [0, 1, 1]
-    assert task.notes[0] == "node_names is ignored: it is pickled, and no pickle is opened."
+    assert task.notes[:2] == (
+        "node_names is ignored: it is pickled, and no pickle is opened.",
+        "class_names is ignored: it is pickled, and no pickle is opened.",
+    )
     for part in ("data", "indices", "indptr", "shape"):
         del arrays[f"attr_{part}"]
     np.savez(tmp_path / "h.npz", labels=[0, 1, 1], attr_matrix=np.ones((3, 2)), **arrays)
@@ -467,9 +459,6 @@ def test_a_folder_written_by_hand(tmp_path: Path) -> None:
         NodeTask.from_data(data)
     data.x = data.x.nan_to_num()
     assert NodeTask.from_data(data).y.tolist() == [1, 0, -1]
-
-
-# What cannot be read ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from erase.errors import EraseError
-from erase.task import NodeTask, encode_labels, split_mask, structural_features
+from erase.task import NodeTask, edge_ends, encode_labels, split_mask, structural_features
 
 NAN = float("nan")
 
@@ -41,9 +41,6 @@ def path_graph(**changes: Any) -> Data:
 
 def mask(*nodes: int, n: int = 5) -> Tensor:
     return torch.zeros(n, dtype=torch.bool).index_fill_(0, torch.tensor(nodes).long(), True)
-
-
-# What is kept -------------------------------------------------------------------------------------
 
 
 def test_a_clean_graph_is_kept_as_it_is_without_a_note() -> None:
@@ -105,12 +102,17 @@ def test_sparse_features_are_not_shared_either() -> None:
     assert float(x.values().sum()) == 55
 
 
+def test_a_scipy_matrix_is_not_tidied_in_place() -> None:
+    values = np.array([1.0, 1.0, 0.0], dtype=np.float32)
+    x = sp.csr_matrix((values, [3, 3, 1], [0, 2, 3, 3, 3, 3]), shape=(5, 4))
+    assert NodeTask.from_data(path_graph(x=x)).x.values().tolist() == [2.0]
+    assert x.data.tolist() == [1.0, 1.0, 0.0]
+    assert x.indices.tolist() == [3, 3, 1]
+
+
 def test_label_values_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
         NodeTask.from_data(path_graph()).label_values[0] = 7
-
-
-# Edges --------------------------------------------------------------------------------------------
 
 
 def test_edges_are_mirrored_merged_sorted_and_freed_of_loops_with_counts() -> None:
@@ -164,6 +166,13 @@ def test_adj_t_gives_the_same_edges(layout: str) -> None:
     assert task.edge_index.tolist() == [[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]
 
 
+def test_adj_t_is_transposed() -> None:
+    adj_t = torch.zeros(5, 5)
+    adj_t[1, 0] = 1.0  # 0 → 1
+    source, target = edge_ends(Data(adj_t=adj_t.to_sparse_csr()))
+    assert (source.tolist(), target.tolist()) == ([0], [1])
+
+
 def test_adj_t_of_torch_sparse_is_read_through_its_own_conversion() -> None:
     class SparseTensor:
         def to_torch_sparse_coo_tensor(self) -> Tensor:
@@ -209,9 +218,6 @@ def test_an_adjacency_that_is_not_square_is_refused() -> None:
         NodeTask.from_data(path_graph(edge_index=None, adj_t=torch.ones(5, 4).to_sparse()))
 
 
-# Features -----------------------------------------------------------------------------------------
-
-
 def rare_features() -> Tensor:
     x = torch.zeros(5, 4)
     x[0, 3], x[4, 0] = 2.0, -1.0
@@ -222,8 +228,8 @@ def rare_features() -> Tensor:
 def test_rare_features_become_csr_whatever_their_layout(layout: str) -> None:
     x = rare_features()
     doubled: Tensor = torch.sparse_coo_tensor(
-        torch.tensor([[4, 0, 0], [0, 3, 3]]),
-        torch.tensor([-1.0, 1.0, 1.0]),
+        torch.tensor([[4, 0, 0, 1], [0, 3, 3, 1]]),
+        torch.tensor([-1.0, 1.0, 1.0, 0.0]),
         (5, 4),
         check_invariants=True,
     )
@@ -347,9 +353,6 @@ def test_structural_features_tell_communities_apart() -> None:
     assert float((group[similarity.argmax(1)] == group).float().mean()) > 0.95
 
 
-# Labels -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "y",
     [
@@ -359,6 +362,7 @@ def test_structural_features_tell_communities_apart() -> None:
         torch.tensor([0, 1, -1, 2, 1], dtype=torch.int8),
         np.array([0, 1, -1, 2, 1]),
         [0, 1, None, 2, 1],
+        [0, 1, "", 2, 1],
         pd.Series([0, 1, None, 2, 1], dtype="Int64"),
     ],
 )
@@ -433,7 +437,7 @@ def test_a_class_only_test_nodes_have_still_counts() -> None:
         ),
         ({"class_names": ["a", "a"]}, "different class_names.*twice"),
         ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
-        ({"y": torch.tensor([0, 1, 10**12, 0, 1])}, r"label 1000000000000 on .*without gaps"),
+        ({"y": torch.tensor([0, 1, 2000, 0, 1])}, r"label 2000 on .*without gaps"),
         ({"y": torch.tensor([0, 1, 1, 0])}, "5 nodes and 4 labels|train_mask with one entry"),
         ({"x": None, "num_nodes": 6}, "6 nodes and 5 labels"),
         ({"node_names": ["a", "b"]}, "5 node_names.*2"),
@@ -463,9 +467,6 @@ def test_one_class_only_is_refused() -> None:
         NodeTask.from_data(path_graph(y=torch.tensor([1, 1, 0, 0, 0])))
 
 
-# Splits -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("train", "val"),
     [
@@ -488,8 +489,8 @@ def test_masks_and_indices_under_every_name(train: str, val: str, as_index: bool
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
 def test_a_mask_of_zeros_and_ones_is_a_mask(dtype: torch.dtype) -> None:
-    task = NodeTask.from_data(path_graph(train_mask=mask(0, 1).to(dtype)[:, None]))
-    assert task.train_index.tolist() == [0, 1]
+    task = NodeTask.from_data(path_graph(train_mask=mask(3, 4).to(dtype)[:, None]))
+    assert task.train_index.tolist() == [3, 4]
 
 
 def test_split_mask_finds_the_test_nodes_and_says_none_where_there_are_none() -> None:
@@ -497,6 +498,14 @@ def test_split_mask_finds_the_test_nodes_and_says_none_where_there_are_none() ->
     found = split_mask(path_graph(test_idx=torch.tensor([4, 3])), "test", 5)
     assert found is not None
     assert found.tolist() == [False, False, False, True, True]
+
+
+def test_split_mask_is_fresh() -> None:
+    data = path_graph()
+    found = split_mask(data, "train", 5)
+    assert found is not None
+    found.zero_()
+    assert data.train_mask.tolist() == [True, True, False, False, False]
 
 
 def test_without_a_training_split_every_other_labelled_node_trains() -> None:
@@ -551,8 +560,6 @@ def test_bad_splits_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EraseError, match=message):
         NodeTask.from_data(path_graph(**changes))
 
-
-# Other forms --------------------------------------------------------------------------------------
 
 EDGES = [[0, 1], [1, 2], [2, 3], [3, 4]]
 
@@ -717,7 +724,9 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         (changed(0, split=["train", "dev", "", ""]), "got 'dev' in row 1. Use those words"),
         (changed(1, target=[30, 50]), "got 50 in the column 'target', row 1. Add that node"),
         (changed(1, source=["10", "zoe"], target=["30", "40"]), "'zoe' in the column 'source'"),
-        ((tables()[0], tables()[1][["source"]]), "two columns of node ids.*Name them source and"),
+        ((tables()[0], tables()[1][["source"]]), r"a column 'target'; got \['source'\]. Add"),
+        ((tables()[0], tables()[1][["target", "weight"]]), "'target' for both ends. Name them sou"),
+        ((pd.DataFrame(), tables()[1]), r"a column 'id'; got \[\]"),
         ((tables()[0].drop(columns="label"), tables()[1]), "'label'.*Add it"),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
     ],
@@ -759,9 +768,6 @@ def test_a_heterogeneous_graph_and_a_pair_of_arrays_are_refused() -> None:
             NodeTask.of(thing)
     with pytest.raises(EraseError, match="Pass a torch_geometric Data"):
         NodeTask.from_tables(pd.DataFrame({"id": [1]}), np.eye(2))
-
-
-# Any graph ----------------------------------------------------------------------------------------
 
 
 @given(st.data())

@@ -63,9 +63,6 @@ _GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing number in a
 StrPath = str | os.PathLike[str]
 
 
-# Whole or not at all ------------------------------------------------------------------------------
-
-
 @contextmanager
 def atomic_write(path: StrPath, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file ("w": UTF-8 text, or "wb") that appears at `path` only when the block succeeds.
@@ -146,9 +143,6 @@ def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:
         return arrays, json.loads((file.metadata() or {}).get("json", "null"))
 
 
-# Graphs in ----------------------------------------------------------------------------------------
-
-
 def read_graph(path: StrPath) -> Data:
     """Return the graph in a file or folder, test labels included; the module says which formats."""
     path = _existing(path)
@@ -192,7 +186,8 @@ def _read_npz(path: Path) -> Data:
                 try:
                     data[key] = file[key].tolist()
                 except ValueError:  # an array of Python objects, as old files have: a pickle
-                    data.notes = [f"{key} is ignored: it is pickled, and no pickle is opened."]
+                    note = f"{key} is ignored: it is pickled, and no pickle is opened."
+                    data.notes = [*data.to_dict().get("notes", ()), note]
     return data
 
 
@@ -293,9 +288,6 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
     return table
 
 
-# Graphs out ---------------------------------------------------------------------------------------
-
-
 def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
     """Write what `read_graph` reads back: ``FILE.npz``, or a folder of two `tables`.
 
@@ -379,9 +371,6 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _masks(data: Data, n: int) -> dict[str, Tensor]:
     masks = {part: split_mask(data, part, n) for part in ("train", "val", "test")}
     return {part: mask for part, mask in masks.items() if mask is not None}
-
-
-# Small parts --------------------------------------------------------------------------------------
 
 
 def _existing(path: StrPath) -> Path:

@@ -216,9 +216,6 @@ class NodeTask:
         )
 
 
-# What a Data holds --------------------------------------------------------------------------------
-
-
 def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
     """Return every label of `data` as y [N] int64 (-1: unknown), the K class names and values.
 
@@ -418,9 +415,6 @@ def structural_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.nn.functional.normalize(total, dim=1)
 
 
-# Other forms of a graph, each made into a Data ----------------------------------------------------
-
-
 def data_from_arrays(
     edges: Any,
     y: Any,
@@ -515,15 +509,15 @@ def data_from_tables(
     for table in (nodes, edges):
         if not isinstance(table, pd.DataFrame):
             raise _not_a_graph(table)
-    if edges.shape[1] < 2:
-        raise EraseError(
-            "an edges table with two columns of node ids",
-            f"the columns {list(edges.columns)}",
-            "Name them source and target.",
-        )
     id = choose_column(nodes.columns, id, ID_COLUMNS, 0)
     source = choose_column(edges.columns, source, ("source",), 0)
     target = choose_column(edges.columns, target, ("target",), 1)
+    if source == target:
+        raise EraseError(
+            "two columns of node ids in the edges table",
+            f"{source!r} for both ends",
+            "Name them source and target.",
+        )
     ids = pd.Index(nodes[id])
     if (twice := ids.duplicated() | ids.isna()).any():
         i = int(np.flatnonzero(twice)[0])
@@ -613,10 +607,13 @@ def choose_column(
 ) -> str:
     """Return the column to read: `name` if given, else the first of the `usual`, else by place."""
     if name is None:
-        return next((each for each in usual if each in columns), columns[place])
+        by_place = columns[place] if place < len(columns) else usual[0]
+        name = next((each for each in usual if each in columns), by_place)
     if name not in columns:
         raise EraseError(
-            f"a column {name!r}", f"{[str(each) for each in columns]}", "Name one of these."
+            f"a column {name!r}",
+            f"{[str(each) for each in columns]}",
+            "Add it, or name one of these.",
         )
     return name
 
@@ -634,9 +631,6 @@ def _positions(ids: pd.Index[Any], ends: pd.Series[Any], name: str) -> np.ndarra
             "Add that node to the nodes table, or remove the edge.",
         )
     return found.astype(np.int64)
-
-
-# Small parts --------------------------------------------------------------------------------------
 
 
 def _get(data: Data, name: str) -> Any:
