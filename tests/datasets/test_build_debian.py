@@ -133,6 +133,8 @@ def test_sections_are_the_classes_in_the_order_asked(index: Path) -> None:
 def test_a_word_must_occur_often_and_the_most_frequent_are_kept(index: Path) -> None:
     packages = read_packages(index)
     assert build_graph(packages, min_packages=2).words == ["board", "chess"]
+    assert build_graph(packages, min_packages=1, max_words=2).words == ["board", "chess"]
+    # of words as frequent as each other the first in the alphabet
     assert build_graph(packages, min_packages=1, max_words=3).words == ["against", "board", "chess"]
 
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -79,6 +78,12 @@ def test_any_graph_is_simple_symmetric_and_exactly_as_asked_or_refused(
 @pytest.mark.parametrize("asked", [0.0, 0.3, 0.8, 1.0])
 def test_homophily_is_the_one_asked(asked: float) -> None:
     assert homophily(citations(num_nodes=1_000, homophily=asked)) == pytest.approx(asked, abs=1e-3)
+
+
+def test_foreign_citations_reach_every_class_alike() -> None:
+    data = citations(num_nodes=4_000, num_classes=4, homophily=0.0, degree_exponent=6.0)
+    per_class = torch.bincount(data.y[data.edge_index[0]]) / data.num_edges
+    torch.testing.assert_close(per_class, torch.full((4,), 0.25), atol=0.02, rtol=0)
 
 
 def test_three_edges_per_node_unless_asked_otherwise() -> None:
@@ -220,13 +225,15 @@ def test_impossible_options_are_refused_by_name(option: str, value: float) -> No
         citations(**{option: value})  # type: ignore[arg-type]
 
 
-def test_a_graph_without_room_for_its_edges_is_refused() -> None:
-    with pytest.raises(EraseError, match="Ask for fewer edges"):
-        citations(num_nodes=100, num_edges=2_000, num_classes=7)
-
-
-def test_the_densest_allowed_graph_is_found() -> None:
-    sizes = np.array([25] * 4)
-    most = int(100 * (sizes.min() - 1) / 4)
-    data = citations(num_nodes=100, num_edges=most, num_classes=4, homophily=1.0)
+@pytest.mark.parametrize(
+    ("share", "edges_per_node", "got"),
+    [(1.0, 6, r"inside a class of 25"), (0.0, 18.75, r"18\.8 to 75 nodes of other classes")],
+)
+def test_a_node_may_cite_a_quarter_of_those_it_may_cite_and_no_more(
+    share: float, edges_per_node: float, got: str
+) -> None:
+    most = int(100 * edges_per_node)  # four classes of 25: 24/4 inside, 75/4 outside
+    data = citations(num_nodes=100, num_edges=most, num_classes=4, homophily=share)
     assert data.num_edges == 2 * most
+    with pytest.raises(EraseError, match=rf"{got}.*Ask for fewer edges"):
+        citations(num_nodes=100, num_edges=most + 1, num_classes=4, homophily=share)

@@ -19,8 +19,9 @@ from erase.datasets.raw_files import RawFiles, read_raw
 from erase.datasets.splits import Masks, split_per_class
 from erase.seeds import numpy_stream
 
-# PyG numbers the classes without naming them. The names follow from the class sizes, which are all
-# different, and the sizes that the datasets' authors published.
+# PyG numbers the classes without naming them. For Cora and CiteSeer the names follow from the sizes
+# of the classes, which are all different, and those that the authors published. For PubMed and
+# Computers they are in the order of the authors' own numbering, which PyG keeps.
 CORA_CLASSES = (
     "Theory",
     "Reinforcement Learning",
