@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from torch import Tensor
+from torch.nn.functional import leaky_relu, normalize, relu
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from conftest import edge_lists
@@ -135,6 +136,30 @@ def test_reference_activations() -> None:
     assert activate(h, "none") is h
     torch.testing.assert_close(activate(h, "l2")[0], h[0] / 10**0.5)
     torch.testing.assert_close(activate(h, "l2-relu")[0], torch.tensor([1 / 10**0.5, 0.0]))
+
+
+@pytest.mark.parametrize("kind", ["leaky-l1", "l1-relu"])
+def test_normalised_activations_equal_torchs_in_value_and_gradient(kind: Any) -> None:
+    h = torch.randn(30, 7, dtype=torch.float64, generator=stream())
+    weigh = torch.randn(30, 7, dtype=torch.float64, generator=stream(1))
+    ours, theirs = h.clone().requires_grad_(), h.clone().requires_grad_()
+    if kind == "leaky-l1":
+        expected = normalize(leaky_relu(theirs), p=1.0)
+    else:
+        expected = relu(normalize(theirs, p=1.0))
+    out = activate(ours, kind)
+    torch.testing.assert_close(out, expected)
+    (out * weigh).sum().backward()
+    (expected * weigh).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("kind", ["leaky-l1", "l1-relu"])
+def test_a_zero_row_sends_no_gradient_back(kind: Any) -> None:
+    h = torch.zeros(2, 3, requires_grad=True)
+    activate(h, kind).sum().backward()
+    assert h.grad is not None
+    assert float(h.grad.abs().sum()) == 0.0
 
 
 def test_bad_choices_say_what_to_do() -> None:

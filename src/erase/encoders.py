@@ -5,14 +5,17 @@ over); what differs is the cost. Features stay sparse through the first layer, d
 attention is a sparse product on the narrower side.
 """
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, normalize, relu
+from torch.autograd import Function
+from torch.nn.functional import normalize, relu
 
 from erase.errors import EraseError
 from erase.graph import Graph, Pattern, attend, sparse_product
+
+_LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 
 Activation = Literal["leaky-l1", "relu", "l1-relu", "l2-relu", "l2", "none"]
 
@@ -157,19 +160,53 @@ class SAGELayer(nn.Module):
         return around + x @ self.itself + self.bias
 
 
+class _RowNormalised(Function):
+    """f(h) / ‖g(h)‖₁ by rows, where f and g scale negative entries by a slope of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
+        negative = h.clamp(max=0)
+        norm = torch.add(h.clamp(min=0), negative, alpha=-norm_slope).sum(1, keepdim=True)
+        inverse = torch.where(norm > 0, norm.reciprocal(), 0.0)
+        out = h.sub(negative, alpha=1 - numerator_slope).mul_(inverse)
+        ctx.slopes = numerator_slope, norm_slope
+        ctx.save_for_backward(h, out, inverse)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (grad,) = grads
+        h, out, inverse = ctx.saved_tensors
+        numerator_slope, norm_slope = ctx.slopes
+        through_norm = (grad * out).sum(1, keepdim=True) * inverse
+        scaled = grad * inverse
+        below = norm_slope * through_norm
+        if numerator_slope:
+            below = torch.add(below, scaled, alpha=numerator_slope)
+        return torch.where(h > 0, scaled - through_norm, below), None, None
+
+
+def _row_normalised(h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
+    out: Tensor = _RowNormalised.apply(  # type: ignore[no-untyped-call]
+        h, numerator_slope, norm_slope
+    )
+    return out
+
+
 def activate(h: Tensor, kind: Activation) -> Tensor:
     """Return `h` [N, C] through an activation, rows normalised where its name says so.
 
     ``"leaky-l1"`` (hidden) and ``"l1-relu"`` (output) are those behind the published numbers: the
     order matters, since rows that are normalised before the ReLU keep ‖z‖₁ ≤ 1 rather than = 1.
+    A zero row stays zero, and sends no gradient back.
     """
     match kind:
         case "leaky-l1":
-            return normalize(leaky_relu(h), p=1.0, dim=1)
+            return _row_normalised(h, _LEAK, _LEAK)
         case "relu":
             return relu(h)
         case "l1-relu":
-            return relu(normalize(h, p=1.0, dim=1))
+            return _row_normalised(h, 0.0, 1.0)
         case "l2-relu":
             return relu(normalize(h, p=2.0, dim=1))
         case "l2":

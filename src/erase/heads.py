@@ -5,6 +5,7 @@ a single example, or one class only.
 """
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import ThreadpoolController
 
 from erase.errors import EraseError
 
@@ -46,6 +48,16 @@ HEADS: dict[str, Any] = {
 }
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """Return a handle on numpy's BLAS threads.
+
+    A head fits a few hundred rows: one thread is enough, and more would fight torch's own threads
+    for the cores in every epoch.
+    """
+    return ThreadpoolController()
+
+
 class Head:
     """One classifier of :data:`HEADS`, with a probability for each of the K classes.
 
@@ -69,7 +81,7 @@ class Head:
         present = np.unique(y)
         self._only_class = int(present[0]) if present.size == 1 else None
         if self._only_class is None:
-            with warnings.catch_warnings():
+            with _blas().limit(limits=1, user_api="blas"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 self._model.fit(z, y)
         return self
@@ -77,13 +89,14 @@ class Head:
     def predict_proba(self, z: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return probabilities [n, K]; 0 for a class that no training node had."""
         proba = np.zeros((len(z), self.num_classes))
-        if self._only_class is not None:
-            proba[:, self._only_class] = 1.0
-        elif hasattr(self._model, "predict_proba"):
-            proba[:, self._model.classes_] = self._model.predict_proba(z)
-        else:
-            scores = self._model.decision_function(z)
-            if scores.ndim == 1:  # two classes: one column, the second class's
-                scores = np.stack([-scores, scores], axis=1)
-            proba[:, self._model.classes_] = softmax(scores, axis=1)
+        with _blas().limit(limits=1, user_api="blas"):
+            if self._only_class is not None:
+                proba[:, self._only_class] = 1.0
+            elif hasattr(self._model, "predict_proba"):
+                proba[:, self._model.classes_] = self._model.predict_proba(z)
+            else:
+                scores = self._model.decision_function(z)
+                if scores.ndim == 1:  # two classes: one column, the second class's
+                    scores = np.stack([-scores, scores], axis=1)
+                proba[:, self._model.classes_] = softmax(scores, axis=1)
         return proba
