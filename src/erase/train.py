@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from erase.task import NodeTask
 
 State = dict[str, Tensor]
 
-_SECONDS_BETWEEN_CHECKPOINTS = 3.0
+_SECONDS_BETWEEN_CHECKPOINTS = float(os.environ.get("ERASE_CHECKPOINT_SECONDS", "3"))
 _SECONDS_BETWEEN_LINES = 10.0
 
 

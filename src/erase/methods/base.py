@@ -99,6 +99,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {}
+    device: str
 
     @abstractmethod
     def _fit(self, task: NodeTask, loop: Loop) -> Fit:
@@ -131,7 +132,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def check_params(self) -> None:
-        """Raise an EraseError for the first parameter that its constraint does not accept."""
+        """Raise an EraseError for the first parameter that cannot be used."""
         for name, value in self.get_params(deep=False).items():
             constraint = self.constraints.get(name)
             if constraint is not None and not constraint.accepts(value):
@@ -140,6 +141,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                     f"{name}={value!r}",
                     f"Correct {name} of {type(self).__name__}.",
                 )
+        resolve_device(self.device)
 
     def settings(self) -> dict[str, Any]:
         """Return the method's name and parameters: with the graph, all its result depends on."""
