@@ -1,6 +1,7 @@
 """Shared fixtures: small graphs, nasty graphs, and one thread per test process."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -66,6 +67,35 @@ def two_communities(seed: int = 0, size: int = 40, classes: int = 2) -> Data:
         val_mask=(split >= n // 2) & (split < 3 * n // 4),
         test_mask=split >= 3 * n // 4,
     )
+
+
+def path_graph(**changes: Any) -> Data:
+    """Return 0 - 1 - 2 - 3 - 4, two classes, 0 and 1 train, 2 validates, 3 and 4 test."""
+    data = Data(
+        x=torch.arange(1.0, 11.0).reshape(5, 2),
+        edge_index=torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]]),
+        y=torch.tensor([0, 1, 1, 0, 1]),
+        train_mask=torch.tensor([True, True, False, False, False]),
+        val_mask=torch.tensor([False, False, True, False, False]),
+    )
+    for name, value in changes.items():
+        if value is None:
+            del data[name]
+        else:
+            data[name] = value
+    return data
+
+
+def mask(*nodes: int, n: int = 5) -> Tensor:
+    """Return the mask [n] of these nodes."""
+    return torch.zeros(n, dtype=torch.bool).index_fill_(0, torch.tensor(nodes).long(), True)
+
+
+def rare_features() -> Tensor:
+    """Return [5, 4] features, two of them not zero."""
+    x = torch.zeros(5, 4)
+    x[0, 3], x[4, 0] = 2.0, -1.0
+    return x
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 import erase.io
 from erase.errors import EraseError
+from erase.fields import encode_labels
 from erase.io import (
     atomic_write,
     load_arrays,
@@ -28,7 +29,7 @@ from erase.io import (
     write_json,
     write_table,
 )
-from erase.task import NodeTask, encode_labels
+from erase.task import NodeTask
 
 NAN = float("nan")
 SUFFIXES = ["graph.npz", "csv", "parquet"]

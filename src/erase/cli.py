@@ -17,13 +17,13 @@ from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.datasets import DATASETS, load_dataset
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
+from erase.fields import encode_labels
 from erase.heads import HEADS
 from erase.io import atomic_write, read_graph, write_json, write_table
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
 from erase.methods.erase import RECIPES
 from erase.noise import NOISES
 from erase.report.demo import write_demo_report
-from erase.task import encode_labels
 
 GRAPH_HELP = (
     "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, or a folder "

@@ -43,18 +43,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.errors import EraseError
-from erase.task import (
+from erase.convert import (
     ID_COLUMNS,
     choose_column,
     data_from_arrays,
     data_from_networkx,
     data_from_tables,
-    edge_ends,
-    encode_labels,
-    feature_matrix,
-    split_mask,
 )
+from erase.errors import EraseError
+from erase.fields import SPLIT_WORDS, encode_labels, split_mask
+from erase.matrices import edge_ends, feature_matrix
 
 ACCEPTED = ".npz, .pt, .graphml, .graphml.gz, or a folder with nodes and edges (.csv or .parquet)"
 _MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
@@ -179,7 +177,7 @@ def _read_npz(path: Path) -> Data:
             )
         data = data_from_arrays(edges, file[y], x)
         for key in file.files:
-            if key.split("_")[0] in ("train", "val", "valid", "validation", "test"):
+            if any(key.split("_")[0] in words for words in SPLIT_WORDS.values()):
                 data[key] = torch.from_numpy(file[key])
         for key in ("node_names", "class_names"):
             if key in file:
@@ -369,7 +367,7 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _masks(data: Data, n: int) -> dict[str, Tensor]:
-    masks = {part: split_mask(data, part, n) for part in ("train", "val", "test")}
+    masks = {part: split_mask(data, part, n) for part in SPLIT_WORDS}
     return {part: mask for part, mask in masks.items() if mask is not None}
 
 

@@ -17,8 +17,9 @@ from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
+from erase.fields import encode_labels, split_mask
 from erase.seeds import numpy_stream
-from erase.task import NodeTask, encode_labels, split_mask
+from erase.task import NodeTask
 
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.int64]

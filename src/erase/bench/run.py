@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from erase.fields import encode_labels, split_mask
 from erase.methods import NodeClassifier
 from erase.noise import Draw, Matrix, corrupt
-from erase.task import encode_labels, split_mask
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
+from erase.fields import encode_labels, split_mask
 from erase.io import load_arrays, save_arrays
-from erase.task import NodeTask, encode_labels, split_mask
+from erase.task import NodeTask
 from erase.train import Fit, Loop, Outcome
 
 _FORMAT = 1

@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from erase.fields import encode_labels, split_mask
 from erase.io import StrPath
+from erase.matrices import edge_ends
 from erase.methods import ERASE, NodeClassifier
 from erase.report import figures
 from erase.report.page import Block, Code, Page, Picture, Section, Table, Text
-from erase.task import edge_ends, encode_labels, split_mask
 
 # what a method is scored by, in the order of the table; the keys are those of `bench.run.score`
 COLUMNS = {

@@ -1,0 +1,221 @@
+"""What a PyG ``Data`` holds, read and checked field by field: labels, splits, names.
+
+This still sees test labels: it is for those who score, corrupt or store a graph. Methods get a
+`NodeTask` instead. Edges and features are read in `erase.matrices`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.errors import EraseError
+
+MANY_CLASSES = 1000  # more than this and more than nodes: an identifier taken for a class
+
+SPLIT_WORDS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
+_SPLIT_FORMS = ("mask", "idx", "index", "indices")
+
+
+def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
+    """Return every label of `data` as y [N] int64 (-1: unknown), the K class names and values.
+
+    This still sees test labels: it is for those who score or corrupt a graph, not for methods.
+    K is the length of `data.class_names`, else `data.num_classes`, else 1 + the largest label;
+    names without `class_names` are numbered in sorted order.
+
+    >>> encode_labels(Data(y=["b", None, "a"]))
+    (tensor([ 1, -1,  0]), ('a', 'b'), array(['a', 'b'], dtype='<U1'))
+    """
+    given = field(data, "y")
+    if given is None:
+        raise EraseError(
+            "labels in data.y", "none", "Set y [N]: a class per node, -1 where it is unknown."
+        )
+    names = read_names(data, "class_names")
+    if names is not None and len(set(names)) < len(names):
+        raise EraseError(
+            "different class_names", "a name that occurs twice", "Rename one, or merge the classes."
+        )
+    values = label_column(given)
+    if values.size == 0:
+        raise EraseError("a graph with nodes", "0 nodes", "Check how the graph was read.")
+    if values.dtype.kind == "U":
+        return _encode_names(values, names)
+    y = torch.from_numpy(_whole_labels(values))
+    if names is None:
+        k = field(data, "num_classes")
+        k = int(y.max()) + 1 if k is None else int(k)
+        if k > max(len(y), MANY_CLASSES):  # before N × K arrays fill the memory
+            raise EraseError(
+                "class numbers 0, 1, 2, …",
+                f"label {k - 1} on a graph of {len(y)} nodes",
+                "Number the classes without gaps, or give labels as names (strings).",
+            )
+        names = tuple(map(str, range(k)))
+    if bool((wrong := (y < -1) | (y >= len(names))).any()):
+        where = node_title(first_true(wrong), field(data, "node_names"))
+        raise EraseError(
+            f"labels in 0..{len(names) - 1} ({len(names)} classes), or -1 where unknown",
+            f"label {int(y[wrong][0])} at {where}",
+            "Correct it, set it to -1, or raise num_classes.",
+        )
+    return y, names, _frozen(np.arange(len(names)))
+
+
+def label_column(given: Any) -> np.ndarray[Any, Any]:
+    """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown."""
+    if isinstance(given, Tensor):
+        column = given.detach().cpu().numpy()
+    else:  # a list goes through objects, or numpy would turn None and NaN beside names into names
+        column = np.array(given, dtype=object) if isinstance(given, list | tuple) else given
+        column = np.asarray(column)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise EraseError(
+            "one label per node, y of shape [N]",
+            f"shape {list(column.shape)}",
+            "Take y.argmax(1) of one-hot labels; a node has one class here.",
+        )
+    if column.dtype.kind in "biufU":
+        return column
+    missing = pd.isna(column)
+    text = np.fromiter((isinstance(value, str) for value in column), bool, len(column))
+    missing = missing | (text & (column == ""))
+    if text.any() and (text | missing).all():
+        return np.where(missing, "", column).astype(str)
+    if not (text & ~missing).any():
+        try:
+            return np.where(missing, np.nan, column).astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    raise EraseError(
+        "labels that are all whole numbers or all names",
+        f"{next(value for value in column[~missing])!r} among others",
+        "Use one kind; leave unknown labels as -1, None or empty.",
+    )
+
+
+def _whole_labels(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return number labels as fresh [N] int64, -1 where NaN."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), -1, values)
+        if (wrong := ~np.isfinite(values) | (values != np.rint(values))).any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise EraseError(
+                "labels that are whole numbers, or names",
+                f"{values[i]} at node {i}",
+                "Number the classes 0, 1, 2, …; a quantity to predict is not a class.",
+            )
+    return values.astype(np.int64)
+
+
+def _encode_names(
+    values: np.ndarray[Any, Any], names: tuple[str, ...] | None
+) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
+    """Return name labels as `encode_labels` promises."""
+    known = values != ""
+    used, code = np.unique(values[known], return_inverse=True)
+    if names is None:
+        names = tuple(used.tolist())
+    position = {name: k for k, name in enumerate(names)}
+    if strange := [name for name in used.tolist() if name not in position]:
+        raise EraseError(
+            f"labels among class_names ({', '.join(names[:10])}{', …' if len(names) > 10 else ''})",
+            f"{strange[0]!r} at node {int(np.flatnonzero(values == strange[0])[0])}",
+            "Correct the label, or add it to class_names.",
+        )
+    y = np.full(len(values), -1)
+    y[known] = np.array([position[name] for name in used.tolist()], dtype=np.int64)[code]
+    return torch.from_numpy(y), names, _frozen(np.array(names, dtype=str))
+
+
+def split_mask(data: Data, part: str, num_nodes: int) -> Tensor | None:
+    """Return the nodes of `part` ("train", "val" or "test") as a fresh mask [N] bool, if given."""
+    names = [f"{word}_{form}" for form in _SPLIT_FORMS for word in SPLIT_WORDS[part]]
+    for name in names:
+        if (value := field(data, name)) is not None:
+            return node_mask(value, num_nodes, name)
+    return None
+
+
+def node_mask(value: Any, n: int, name: str) -> Tensor:
+    """Return a mask [N] or node numbers as a fresh mask [N] bool."""
+    nodes = to_tensor(value)
+    if nodes.dim() == 2 and nodes.size(1) == 1:
+        nodes = nodes[:, 0]
+    if nodes.dim() != 1:
+        raise EraseError(
+            f"one split, {name} of shape [{n}]",
+            f"shape {list(nodes.shape)}",
+            f"Choose a column: data.{name} = data.{name}[:, 0].",
+        )
+    if nodes.is_floating_point() and nodes.numel():
+        raise EraseError(
+            f"{name} as a bool mask or node numbers", f"{nodes.dtype}", "Convert it with .bool()."
+        )
+    # 0/1 for every node: as node numbers it would only say "0 and 1" over and over
+    is_mask = nodes.numel() == n > 2 and bool(((nodes == 0) | (nodes == 1)).all())
+    if nodes.dtype == torch.bool or is_mask:
+        if nodes.numel() != n:
+            raise EraseError(
+                f"{name} with one entry for each of {n} nodes",
+                f"{nodes.numel()} entries",
+                "Make the mask as long as y.",
+            )
+        return nodes.bool().clone()
+    nodes = nodes.long()
+    if bool((wrong := (nodes < 0) | (nodes >= n)).any()):
+        raise EraseError(
+            f"node numbers 0..{n - 1} in {name}",
+            f"{int(nodes[wrong][0])} at position {first_true(wrong)}",
+            "Count nodes from 0, or give a bool mask.",
+        )
+    return torch.zeros(n, dtype=torch.bool).index_fill_(0, nodes, True)
+
+
+def read_names(data: Data, key: str, n: int | None = None) -> tuple[str, ...] | None:
+    """Return `data[key]` as names, checked to be n of them."""
+    if (given := field(data, key)) is None:
+        return None
+    names = tuple(map(str, given))
+    if n is not None and len(names) != n:
+        raise EraseError(
+            f"{n} {key}, one each", f"{len(names)}", f"Correct data.{key}, or remove it."
+        )
+    return names
+
+
+def field(data: Data, name: str) -> Any:
+    """Return `data[name]`, or None; getattr would answer with what PyG infers."""
+    if name not in data:
+        return None
+    return data[name]
+
+
+def to_tensor(given: Any) -> Tensor:
+    """Return an array as a tensor that may share its memory (torch takes plain ones only)."""
+    if isinstance(given, Tensor):
+        return given.detach().cpu()
+    array = np.asarray(given)
+    return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+
+
+def first_true(mask: Tensor) -> int:
+    """Return the first position where `mask` [N] holds."""
+    return int(mask.nonzero()[0])
+
+
+def node_title(i: int, names: Sequence[str] | None) -> str:
+    """Return how a message names node i."""
+    return f"node {i}" if names is None else f"node {i} ({names[i]!r})"
+
+
+def _frozen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,158 @@
+"""Labels and splits of a Data in every form, and those refused."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from conftest import mask, path_graph
+from erase.errors import EraseError
+from erase.fields import encode_labels, split_mask
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        torch.tensor([0, 1, -1, 2, 1]),
+        torch.tensor([[0], [1], [-1], [2], [1]]),
+        torch.tensor([0.0, 1.0, NAN, 2.0, 1.0]),
+        torch.tensor([0, 1, -1, 2, 1], dtype=torch.int8),
+        np.array([0, 1, -1, 2, 1]),
+        [0, 1, None, 2, 1],
+        [0, 1, "", 2, 1],
+        pd.Series([0, 1, None, 2, 1], dtype="Int64"),
+    ],
+)
+def test_number_labels_in_every_form(y: Any) -> None:
+    codes, names, values = encode_labels(Data(y=y))
+    assert codes.tolist() == [0, 1, -1, 2, 1]
+    assert codes.dtype == torch.int64
+    assert names == ("0", "1", "2")
+    assert values.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["b", "a", None, "c", "a"],
+        ["b", "a", "", "c", "a"],
+        ["b", "a", NAN, "c", "a"],
+        np.array(["b", "a", "", "c", "a"]),
+        np.array([["b"], ["a"], [""], ["c"], ["a"]]),
+        pd.Series(["b", "a", None, "c", "a"]),
+        pd.Series(["b", "a", None, "c", "a"], dtype="category"),
+    ],
+)
+def test_name_labels_in_every_form(y: Any) -> None:
+    codes, names, values = encode_labels(Data(y=y))
+    assert codes.tolist() == [1, 0, -1, 2, 0]
+    assert names == ("a", "b", "c")
+    assert values.tolist() == ["a", "b", "c"]
+
+
+def test_number_labels_with_class_names_stay_numbers() -> None:
+    _, names, values = encode_labels(path_graph(class_names=["a", "b", "c"]))
+    assert names == ("a", "b", "c")
+    assert values.tolist() == [0, 1, 2]
+
+
+def test_label_values_cannot_be_written_to() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        encode_labels(path_graph())[2][0] = 7
+
+
+@pytest.mark.parametrize(("changes", "k"), [({}, 2), ({"num_classes": 5}, 5)])
+def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
+    _, names, _ = encode_labels(path_graph(**changes))
+    assert len(names) == k
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": None}, r"labels in data\.y; got none\. Set y \[N\]"),
+        ({"y": torch.tensor([0, 1, -2, 0, 1])}, r"label -2 at node 2.*set it to -1"),
+        ({"num_classes": 2, "y": torch.tensor([0, 1, 1, 2, 1])}, r"0\.\.1.*label 2 at node 3"),
+        ({"class_names": ["a"]}, r"0\.\.0 \(1 classes\).*label 1 at node 1"),
+        ({"y": torch.tensor([0.0, 1.5, 1, 0, 1])}, r"whole numbers.*1\.5 at node 1.*Number the"),
+        ({"y": torch.tensor([0.0, 1, float("inf"), 0, 1])}, "inf at node 2"),
+        ({"y": torch.eye(5)}, r"shape \[5, 5\]. Take y\.argmax\(1\)"),
+        ({"y": ["a", 1, "b", "a", "b"]}, "all whole numbers or all names.*Use one kind"),
+        ({"y": [[0], [1], {}, 0, 1]}, "all whole numbers or all names"),
+        (
+            {"y": list("abcab"), "class_names": ["a", "b"]},
+            r"\(a, b\); got 'c' at node 2.*or add it",
+        ),
+        ({"class_names": ["a", "a"]}, "different class_names.*twice"),
+        ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
+        ({"y": torch.tensor([0, 1, 2000, 0, 1])}, r"label 2000 on .*without gaps"),
+    ],
+)
+def test_bad_labels_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        encode_labels(path_graph(**changes))
+
+
+@pytest.mark.parametrize(
+    ("train", "val"),
+    [
+        ("train_mask", "val_mask"),
+        ("train_idx", "val_idx"),
+        ("train_index", "valid_idx"),
+        ("train_mask", "valid_mask"),
+        ("train_idx", "validation_index"),
+    ],
+)
+@pytest.mark.parametrize("as_index", [False, True])
+def test_masks_and_indices_under_every_name(train: str, val: str, as_index: bool) -> None:
+    splits: dict[str, Any] = {"train_mask": None, "val_mask": None}
+    splits[train] = torch.tensor([3, 0]) if as_index else mask(0, 3)
+    splits[val] = torch.tensor([4]) if as_index else mask(4)
+    data = path_graph(**splits)
+    for part, nodes in (("train", mask(0, 3)), ("val", mask(4))):
+        found = split_mask(data, part, 5)
+        assert found is not None
+        assert torch.equal(found, nodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_a_mask_of_zeros_and_ones_is_a_mask(dtype: torch.dtype) -> None:
+    found = split_mask(path_graph(train_mask=mask(3, 4).to(dtype)[:, None]), "train", 5)
+    assert found is not None
+    assert torch.equal(found, mask(3, 4))
+
+
+def test_split_mask_finds_the_test_nodes_and_says_none_where_there_are_none() -> None:
+    assert split_mask(path_graph(), "test", 5) is None
+    found = split_mask(path_graph(test_idx=torch.tensor([4, 3])), "test", 5)
+    assert found is not None
+    assert found.tolist() == [False, False, False, True, True]
+
+
+def test_split_mask_is_fresh() -> None:
+    data = path_graph()
+    found = split_mask(data, "train", 5)
+    assert found is not None
+    found.zero_()
+    assert data.train_mask.tolist() == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train_mask": torch.ones(5, 3).bool()}, r"\[5, 3\]. Choose a column.*train_mask\[:, 0\]"),
+        ({"train_mask": mask(0, 1)[:4]}, "each of 5 nodes; got 4 entries. Make the mask"),
+        ({"val_mask": mask(2, n=6)}, "val_mask with one entry.*6 entries"),
+        ({"train_mask": torch.tensor([0.0, 1.0])}, r"bool mask or node numbers.*\.bool\(\)"),
+        ({"train_mask": torch.tensor([0, 1, 5])}, r"0\.\.4 in train_mask; got 5 at position 2"),
+        ({"train_mask": torch.tensor([-1, 1])}, "got -1 at position 0. Count nodes from 0"),
+    ],
+)
+def test_bad_splits_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        split_mask(path_graph(**changes), next(iter(changes)).removesuffix("_mask"), 5)
