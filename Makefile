@@ -1,5 +1,6 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
+# make bench, make reproduce   speed and published cells; ERASE_DATA names the dataset root
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
@@ -15,6 +16,14 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -m ""
+
+# the published cells, five seeds each, on the published noise draw
+reproduce: $(READY)
+	$(BIN)/python benchmarks/published.py --records out/published.jsonl
+
+# an epoch against the straightforward implementation, and the memory of a fit
+bench: $(READY)
+	$(BIN)/python benchmarks/speed.py --records out/speed.jsonl
 
 lint: $(READY)
 	$(BIN)/ruff check .

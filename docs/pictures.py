@@ -6,6 +6,8 @@ training and validation labels.
 
 from pathlib import Path
 
+from PIL import Image
+
 import erase
 from erase.bench import PROTOCOLS, given_labels
 from erase.report.figures import cosine_map
@@ -25,7 +27,9 @@ def main() -> None:
         clean.y.numpy()[test],
         clean.class_names,
     )
-    figure.savefig(Path(__file__).parent / "demo.png", dpi=110)
+    path = Path(__file__).parent / "demo.png"
+    figure.savefig(path, dpi=90)
+    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 if __name__ == "__main__":
