@@ -50,7 +50,7 @@ def epoch_ratio(dataset: str, epochs: int) -> dict[str, Any]:
     clean = erase.load_dataset(dataset)
     noisy = erase.corrupt(clean, "symmetric", 0.3, draw="fixed")
     task = NodeTask.from_data(noisy)
-    ours = _EraseLearner(ERASE.preset("reference", dataset, device="cpu"), task)
+    ours = _EraseLearner(ERASE.preset("reference", dataset, device="cpu"), [task], [0])
     theirs = Straightforward(clean, noisy.y, task.train_mask, task.val_mask, SETTINGS[dataset])
 
     def our_epoch() -> None:

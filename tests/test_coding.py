@@ -9,6 +9,9 @@ from hypothesis import given
 from torch import Tensor
 
 from erase.coding import (
+    _inverse_of_lower,
+    _reduction,
+    _reduction_batched,
     class_coding_rate,
     coding_rate,
     log_volume,
@@ -61,6 +64,46 @@ def test_rates_and_gradients_match_the_svd_reference(
     torch.testing.assert_close(
         reduction.double(), 1.7 * expected - expected_class, rtol=1e-4, atol=1e-4
     )
+
+
+@given(shapes, st.sampled_from([0.01, 0.4]))
+def test_the_batched_path_equals_each_run_alone(
+    shape: tuple[int, int, int, int], eps2: float
+) -> None:
+    n, d, k, seed = shape
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.nn.functional.normalize(torch.randn(3, 11 * n, d, generator=generator), dim=2)
+    membership = torch.randint(k, (3, 11 * n), generator=generator)
+    membership[1] = 0  # one run has put everything into one class
+    answers = _reduction_batched(z, membership, k + 1, eps2, 1.7)  # a class is always empty
+    for run in range(3):
+        alone = _reduction(z[run], membership[run], k + 1, eps2, 1.7)
+        for ours, theirs in zip(answers, alone, strict=True):
+            torch.testing.assert_close(ours[run], theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_runs_are_reduced_independently() -> None:
+    z = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    membership = torch.stack([torch.arange(20) % 3, torch.arange(20) % 2])
+    reduction, rate, class_rate = rate_reduction(z, membership, 3, eps2=0.1, gamma=2.0)
+    (reduction * torch.tensor([1.0, 3.0])).sum().backward()
+    assert z.grad is not None
+    for run, weight in ((0, 1.0), (1, 3.0)):
+        one = z.detach()[run].clone().requires_grad_()
+        alone = rate_reduction(one, membership[run], 3, eps2=0.1, gamma=2.0)
+        alone[0].backward()
+        assert one.grad is not None
+        torch.testing.assert_close(z.grad[run], weight * one.grad)
+        for together, single in zip((reduction, rate, class_rate), alone, strict=True):
+            torch.testing.assert_close(together[run], single)
+
+
+def test_inverse_of_a_lower_triangle_by_halves() -> None:
+    for d in (1, 7, 64, 96):
+        lower = torch.rand(2, d, d, dtype=torch.float64).tril() + torch.eye(d)
+        inverse = _inverse_of_lower(lower, leaf=8)
+        eye = torch.eye(d, dtype=torch.float64).expand(2, d, d)
+        torch.testing.assert_close(inverse @ lower, eye, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 5), (5, 40)], ids=["d side", "n side"])

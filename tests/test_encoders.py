@@ -22,22 +22,22 @@ def stream(seed: int = 0) -> torch.Generator:
 def pyg_twin(layer: GATLayer | GCNLayer | SAGELayer) -> Any:
     """Return PyG's layer with the weights of ours."""
     if isinstance(layer, GATLayer):
-        out = layer.weight.shape[1] // layer.heads
-        gat = GATConv(layer.weight.shape[0], out, heads=layer.heads)
-        gat.lin.weight.data = layer.weight.data.T.clone()
-        gat.att_src.data = layer.source.data[None].clone()
-        gat.att_dst.data = layer.target.data[None].clone()
-        gat.bias.data = layer.bias.data.clone()
+        _, in_width, out_width = layer.weight.shape
+        gat = GATConv(in_width, out_width // layer.heads, heads=layer.heads)
+        gat.lin.weight.data = layer.weight.data[0].T.clone()
+        gat.att_src.data = layer.source.data.clone()
+        gat.att_dst.data = layer.target.data.clone()
+        gat.bias.data = layer.bias.data[0, 0].clone()
         return gat
     if isinstance(layer, GCNLayer):
-        gcn = GCNConv(*layer.weight.shape)
-        gcn.lin.weight.data = layer.weight.data.T.clone()
-        gcn.bias.data = layer.bias.data.clone()
+        gcn = GCNConv(*layer.weight.shape[1:])
+        gcn.lin.weight.data = layer.weight.data[0].T.clone()
+        gcn.bias.data = layer.bias.data[0, 0].clone()
         return gcn
-    sage = SAGEConv(*layer.neighbours.shape)
-    sage.lin_l.weight.data = layer.neighbours.data.T.clone()
-    sage.lin_l.bias.data = layer.bias.data.clone()
-    sage.lin_r.weight.data = layer.itself.data.T.clone()
+    sage = SAGEConv(*layer.neighbours.shape[1:])
+    sage.lin_l.weight.data = layer.neighbours.data[0].T.clone()
+    sage.lin_l.bias.data = layer.bias.data[0, 0].clone()
+    sage.lin_r.weight.data = layer.itself.data[0].T.clone()
     return sage
 
 
@@ -56,20 +56,20 @@ def test_layers_equal_pygs_in_value_and_gradient(
 ) -> None:
     edge_index, n = graph
     in_width, out_width, heads = case
-    layer = ENCODERS[kind](in_width, out_width, heads, stream())
+    layer = ENCODERS[kind](in_width, out_width, heads, [stream()])
     layer.bias.data.normal_(generator=stream(1))  # type: ignore[attr-defined]
     twin = pyg_twin(layer)  # type: ignore[arg-type]
     x = torch.randn(n, in_width, generator=stream(2))
     x[x.abs() < 0.5] = 0
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
     weigh = torch.randn(n, out_width, generator=stream(3))
-    out = layer(ours, Graph(edge_index, n))
+    (out,) = layer(ours[None], Graph(edge_index, n))
     expected = twin(theirs, edge_index)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
     (out * weigh).sum().backward()
     (expected * weigh).sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4)
-    sparse = layer(Features(x.to_sparse_csr()), Graph(edge_index, n))
+    (sparse,) = layer(Features(x.to_sparse_csr()), Graph(edge_index, n))
     torch.testing.assert_close(sparse, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -79,7 +79,7 @@ def test_weight_gradients_are_the_same_for_sparse_and_dense_features(kind: str) 
     graph = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 6)
     grads = []
     for features in (Features(x), Features(x.to_sparse_csr())):
-        layer = ENCODERS[kind](5, 4, 2, stream(2))
+        layer = ENCODERS[kind](5, 4, 2, [stream(2)])
         layer(features, graph).square().sum().backward()
         grads.append([p.grad for p in layer.parameters()])  # type: ignore[attr-defined]
     for dense, sparse in zip(*grads, strict=True):
@@ -89,16 +89,18 @@ def test_weight_gradients_are_the_same_for_sparse_and_dense_features(kind: str) 
 def test_dropout_zeroes_a_share_and_scales_the_rest() -> None:
     x = torch.ones(200, 100) * (torch.rand(200, 100, generator=stream()) < 0.3)
     for features in (Features(x), Features(x.to_sparse_csr())):
-        dropped = features.dropout(0.25, stream(1)) @ torch.eye(100)
+        (dropped,) = features.dropout(0.25, [stream(1)]).project(torch.eye(100)[None])
         kept = dropped[x > 0]
         assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
         assert float((kept == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
         assert float(dropped[x == 0].abs().sum()) == 0.0
-        assert torch.equal(features @ torch.eye(100), x)  # the features themselves stay whole
+        assert torch.equal(
+            features.project(torch.eye(100)[None])[0], x
+        )  # the features themselves stay whole
 
 
 def test_features_dropped_entirely_are_zero_not_nan() -> None:
-    dropped = Features(torch.ones(3, 2)).dropout(1.0, stream()) @ torch.eye(2)
+    dropped = Features(torch.ones(3, 2)).dropout(1.0, [stream()]).project(torch.eye(2)[None])
     assert float(dropped.abs().sum()) == 0.0
 
 
@@ -111,7 +113,7 @@ def encoder(**changes: object) -> Encoder:
         "dropout": 0.5,
         "hidden_activation": "leaky-l1",
         "output_activation": "l1-relu",
-        "generator": stream(),
+        "streams": [stream()],
     }
     return Encoder(**({"kind": "gat"} | settings | changes))  # type: ignore[arg-type]
 
@@ -123,8 +125,8 @@ def test_dropout_happens_in_training_only_and_from_its_own_stream() -> None:
     )
     model = encoder()
     assert torch.equal(model(x, graph), model(x, graph))
-    assert not torch.equal(model(x, graph, stream(1)), model(x, graph))
-    assert torch.equal(model(x, graph, stream(1)), model(x, graph, stream(1)))
+    assert not torch.equal(model(x, graph, [stream(1)]), model(x, graph))
+    assert torch.equal(model(x, graph, [stream(1)]), model(x, graph, [stream(1)]))
 
 
 def test_reference_activations() -> None:
@@ -160,6 +162,31 @@ def test_a_zero_row_sends_no_gradient_back(kind: Any) -> None:
     activate(h, kind).sum().backward()
     assert h.grad is not None
     assert float(h.grad.abs().sum()) == 0.0
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_many_runs_at_once_equal_each_run_alone(kind: str, layout: str) -> None:
+    x = torch.randn(6, 5, generator=stream()) * (torch.rand(6, 5, generator=stream(1)) < 0.5)
+    features = Features(x if layout == "dense" else x.to_sparse_csr())
+    graph = Graph(torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), 6)
+    seeds = [3, 5, 8]
+    weigh = torch.randn(3, 6, 6, generator=stream(9))
+    many = encoder(kind=kind, streams=[stream(seed) for seed in seeds])
+    for train in (False, True):
+        drops = [stream(100 + seed) for seed in seeds] if train else None
+        many.zero_grad()
+        together = many(features, graph, drops)
+        (together * weigh).sum().backward()
+        for run, seed in enumerate(seeds):
+            one = encoder(kind=kind, streams=[stream(seed)])
+            (alone,) = one(features, graph, [stream(100 + seed)] if train else None)
+            torch.testing.assert_close(together[run], alone)
+            (alone * weigh[run]).sum().backward()
+            for mine, theirs in zip(many.parameters(), one.parameters(), strict=True):
+                assert mine.grad is not None
+                assert theirs.grad is not None
+                torch.testing.assert_close(mine.grad[run], theirs.grad[0], rtol=1e-4, atol=1e-6)
 
 
 def test_bad_choices_say_what_to_do() -> None:

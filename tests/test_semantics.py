@@ -65,8 +65,11 @@ def test_denoising_outvotes_a_lone_wrong_label() -> None:
 
 def test_prototypes_are_class_means_and_zero_where_a_class_is_empty() -> None:
     z = torch.tensor([[1.0, 0.0], [3.0, 2.0], [9.0, 9.0], [0.0, 4.0]])
-    members, classes = torch.tensor([0, 1, 3]), torch.tensor([0, 0, 2])
-    assert prototypes(z, members, classes, 4).tolist() == [[2, 1], [0, 0], [0, 4], [0, 0]]
+    members = torch.zeros(4, 4)  # nodes 0 and 1 in class 0, node 3 in class 2, node 2 not training
+    members[[0, 1, 3], [0, 0, 2]] = 1.0
+    centres = [[2, 1], [0, 0], [0, 4], [0, 0]]
+    assert prototypes(z, members).tolist() == centres
+    assert prototypes(torch.stack([z, 2 * z]), torch.stack([members] * 2))[1, 0].tolist() == [4, 2]
 
 
 def test_prototype_labels_are_cosines() -> None:

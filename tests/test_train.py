@@ -17,35 +17,34 @@ class Scripted(Learner):
 
     def __init__(self, task: NodeTask, right: list[int]) -> None:
         self.task, self.right = task, right
-        self.network: nn.Linear = nn.Linear(1, 1)
-        self.network.weight.data.fill_(1.0)
-        self.network.bias.data.fill_(0.0)
+        self.network: nn.ParameterDict = nn.ParameterDict({"weight": torch.ones(1, 1)})
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=0.1)
         self.streams = {"draw": torch.Generator().manual_seed(7)}
         self.evaluations = 0
         self.stop_after: int | None = None
         self.steps = 0
 
-    def step(self) -> dict[str, float]:
+    def step(self) -> dict[str, torch.Tensor]:
         if self.steps == self.stop_after:
             raise KeyboardInterrupt
         self.steps += 1
         target = torch.rand(1, generator=self.streams["draw"])
-        loss = (self.network(torch.ones(1)) - target).square().sum()
+        loss = (self.network["weight"] - target).square().sum()
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
-        return {"loss": float(loss.detach())}
+        return {"loss": loss.detach()[None]}
 
     def evaluate(self) -> Outcome:
         self.evaluations += 1
-        epoch = int(self.optimiser.state[self.network.weight]["step"])
+        epoch = int(self.optimiser.state[self.network["weight"]]["step"])
         n, k = self.task.num_nodes, self.task.num_classes
         proba = torch.zeros(n, k)
         val = self.task.val_index
         correct = torch.arange(len(val)) < self.right[epoch - 1]
         proba[val, torch.where(correct, self.task.y[val], 1 - self.task.y[val])] = 1.0
-        return Outcome(proba, torch.full((n, 1), float(epoch)), torch.full((n,), epoch % k))
+        embedding, labels = torch.full((1, n, 1), float(epoch)), torch.full((1, n), epoch % k)
+        return Outcome(proba[None], embedding, labels)
 
 
 def task(validation: bool = True) -> NodeTask:
@@ -58,7 +57,8 @@ def task(validation: bool = True) -> NodeTask:
 def run(right: list[int], patience: int = 99, loop: Loop | None = None, **more: bool) -> Fit:
     learner = Scripted(task(**more), right)
     loop = loop or Loop()
-    return loop.run(learner, learner.task, {}, epochs=len(right), patience=patience)
+    (fit,) = loop.run(learner, [learner.task], {}, epochs=len(right), patience=patience)
+    return fit
 
 
 def test_the_first_of_equally_good_epochs_is_taken() -> None:
@@ -77,7 +77,7 @@ def test_patience_counts_epochs_without_a_better_one() -> None:
 
 def test_without_validation_the_last_epoch_is_taken_and_only_it_is_evaluated() -> None:
     learner = Scripted(task(validation=False), [0] * 6)
-    fit = Loop().run(learner, learner.task, {}, epochs=6, patience=2)
+    (fit,) = Loop().run(learner, [learner.task], {}, epochs=6, patience=2)
     assert (fit.best_epoch, len(fit.history), learner.evaluations) == (6, 6, 1)
     assert "val_accuracy" not in fit.history[0]
 
@@ -94,7 +94,7 @@ def interrupted(path: Path, right: list[int], after: int) -> Loop:
     learner = Scripted(task(), right)
     learner.stop_after = after
     with pytest.raises(KeyboardInterrupt):
-        Loop(checkpoint=path).run(learner, learner.task, {}, epochs=len(right), patience=99)
+        Loop(checkpoint=path).run(learner, [learner.task], {}, epochs=len(right), patience=99)
     return Loop(checkpoint=path, resume=True)
 
 
@@ -118,7 +118,7 @@ def test_resuming_really_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     loop = interrupted(tmp_path / "run.safetensors", [1, 2, 3, 4], 3)
     learner = Scripted(task(), [1, 2, 3, 4])
-    loop.run(learner, learner.task, {}, epochs=4, patience=99)
+    loop.run(learner, [learner.task], {}, epochs=4, patience=99)
     assert learner.steps == 1
 
 
@@ -129,7 +129,7 @@ def test_without_resume_a_checkpoint_is_ignored(
     interrupted(tmp_path / "run.safetensors", [1, 2, 3], 2)
     learner = Scripted(task(), [1, 2, 3])
     Loop(checkpoint=tmp_path / "run.safetensors").run(
-        learner, learner.task, {}, epochs=3, patience=99
+        learner, [learner.task], {}, epochs=3, patience=99
     )
     assert learner.steps == 3
 
@@ -141,11 +141,11 @@ def test_a_checkpoint_of_another_run_is_refused(
     loop = interrupted(tmp_path / "run.safetensors", [1, 2, 3], 2)
     learner = Scripted(task(), [1, 2, 3])
     with pytest.raises(EraseError, match="leave out --resume"):
-        loop.run(learner, learner.task, {"trust": 0.1}, epochs=3, patience=99)
+        loop.run(learner, [learner.task], {"trust": 0.1}, epochs=3, patience=99)
     other = two_communities(seed=5)
     learner = Scripted(NodeTask.from_data(other), [1, 2, 3])
     with pytest.raises(EraseError, match="same graph, labels and parameters"):
-        loop.run(learner, learner.task, {}, epochs=3, patience=99)
+        loop.run(learner, [learner.task], {}, epochs=3, patience=99)
 
 
 def test_progress_goes_to_stderr_in_plain_lines(

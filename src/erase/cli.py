@@ -306,7 +306,7 @@ _LISTS: dict[str, Any] = {
     "datasets": lambda: {k: v.description for k, v in DATASETS.items()},
     "noises": lambda: {k: v.summary for k, v in NOISES.items()},
     "encoders": lambda: {k: _first_sentence(v) for k, v in ENCODERS.items()},
-    "heads": lambda: {k: _first_sentence(v) for k, v in HEADS.items()},
+    "heads": lambda: {k: v.summary for k, v in HEADS.items()},
     "presets": lambda: {
         k: ", ".join(f"{name}={value}" for name, value in v.items()) for k, v in RECIPES.items()
     },

@@ -18,6 +18,8 @@ from torch.autograd import Function
 _WELL_CONDITIONED = 1e6
 # Below this share of d members, a class's own n×n side is cheaper than the d×d one.
 _SMALL_CLASS = 0.75
+# Rows of one class that the batched path lays out together; the rest of a chunk is zeros.
+_CHUNK = 128
 
 
 def _factor(gram: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -124,28 +126,115 @@ class _ClassCodingRate(Function):
         return grads[0] * ctx.gradient, None, None, None
 
 
+def _reduction(
+    z: Tensor, membership: Tensor, num_classes: int, eps2: float, gamma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return R, R^C and the gradient of γ R − R^C for one run, whatever the scale of its rows."""
+    n, d = z.shape
+    order, sizes = _by_class(membership, num_classes)
+    rows = z[order]
+    largest_row = float(torch.linalg.vector_norm(rows, dim=1).max()) if n else 0.0
+    if n >= d and d / eps2 * largest_row**2 < _WELL_CONDITIONED:
+        rate, class_rate, gradient = _reduction_in_one_pass(rows, sizes, eps2, gamma)
+    else:
+        rate, gradient = _rate(rows, d / (max(n, 1) * eps2))
+        class_rate, class_gradient = _class_rates(rows, sizes, eps2)
+        gradient = gamma * gradient - class_gradient
+    return rate, class_rate, torch.empty_like(z).index_copy_(0, order, gradient)
+
+
+def _inverse_of_lower(factor: Tensor, leaf: int = 128) -> Tensor:
+    """Return L⁻¹ [..., d, d] by halves: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]].
+
+    Almost all of it is batched matrix products, which is what a GPU does best.
+    """
+    d = factor.shape[-1]
+    if d <= leaf or d % 2:
+        eye = torch.eye(d, dtype=factor.dtype, device=factor.device)
+        inverse: Tensor = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+        return inverse
+    half = d // 2
+    corners = torch.stack([factor[..., :half, :half], factor[..., half:, half:]], -3)
+    first, last = _inverse_of_lower(corners, leaf).unbind(-3)
+    inverse = torch.zeros_like(factor)
+    inverse[..., :half, :half] = first
+    inverse[..., half:, half:] = last
+    inverse[..., half:, :half] = -(last @ factor[..., half:, :half] @ first)
+    return inverse
+
+
+def _reduction_batched(
+    z: Tensor, membership: Tensor, num_classes: int, eps2: float, gamma: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return R [R], R^C [R] and the gradient [R, N, d] for R runs with rows of length ≤ 1.
+
+    No shape depends on the memberships and nothing waits for the device: rows are laid out by
+    class in chunks of fixed size, padded with zeros, so that one batched product gives the Gram
+    matrices of all chunks, and another one all rows of the gradient.
+    """
+    runs, n, d = z.shape
+    classes = torch.arange(num_classes, device=z.device)
+    sizes = (membership[..., None] == classes).sum(1)  # [R, K]
+    chunks = (sizes + _CHUNK - 1) // _CHUNK
+    ends = chunks.cumsum(1)
+    order = membership.argsort(dim=1, stable=True)
+    sorted_class = membership.gather(1, order)
+    # slot of a row = first slot of its class + its rank within the class
+    shift = (ends - chunks) * _CHUNK - (sizes.cumsum(1) - sizes)
+    slots = torch.arange(n, device=z.device) + shift.gather(1, sorted_class)
+    slots = torch.empty_like(slots).scatter_(1, order, slots)  # [R, N]
+    count = -(-n // _CHUNK) + num_classes
+    run = torch.arange(runs, device=z.device)[:, None]
+    flat = (slots + run * (count * _CHUNK)).flatten()
+    laid = z.new_zeros(runs * count * _CHUNK, d).index_copy_(0, flat, z.reshape(-1, d))
+    blocks = laid.view(runs * count, _CHUNK, d)
+    chunk_class = (torch.arange(count, device=z.device)[:, None] >= ends[:, None]).sum(2)
+    owner = (chunk_class[..., None] == classes).to(z.dtype).mT  # [R, K, count]
+    grams = torch.bmm(blocks.mT, blocks).view(runs, count, d * d)
+    own = (owner @ grams).view(runs, num_classes, d, d)
+    grams = torch.cat([own, own.sum(1, keepdim=True)], 1)  # [R, K+1, d, d]
+    shares = torch.cat([sizes, sizes.sum(1, keepdim=True)], 1).to(z.dtype) / n
+    scale = d / (n * eps2) / shares.clamp(min=1 / n)
+    matrices = grams * scale[..., None, None]
+    matrices.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor = torch.linalg.cholesky_ex(matrices).L
+    rates = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # [R, K+1]
+    lower = _inverse_of_lower(factor)
+    inverse = lower.mT @ lower
+    weight = (gamma * inverse[:, -1:] - inverse[:, :-1]) * (d / (n * eps2))  # [R, K, d, d]
+    chosen = (chunk_class.clamp(max=num_classes - 1) + run * num_classes).flatten()
+    gradient = torch.bmm(blocks, weight.view(-1, d, d)[chosen]).view(-1, d)[flat]
+    class_rate = (shares[:, :-1] * rates[:, :-1]).sum(1)
+    return rates[:, -1], class_rate, gradient.view_as(z)
+
+
 class _RateReduction(Function):
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, membership: Tensor, num_classes: int, eps2: float, gamma: float
+        ctx: Any,
+        z: Tensor,
+        membership: Tensor,
+        num_classes: int,
+        eps2: float,
+        gamma: float,
+        batched: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        n, d = z.shape
-        order, sizes = _by_class(membership, num_classes)
-        rows = z[order]
-        largest_row = float(torch.linalg.vector_norm(rows, dim=1).max()) if n else 0.0
-        if n >= d and d / eps2 * largest_row**2 < _WELL_CONDITIONED:
-            rate, class_rate, gradient = _reduction_in_one_pass(rows, sizes, eps2, gamma)
+        if batched:
+            rate, class_rate, gradient = _reduction_batched(z, membership, num_classes, eps2, gamma)
         else:
-            rate, gradient = _rate(rows, d / (max(n, 1) * eps2))
-            class_rate, class_gradient = _class_rates(rows, sizes, eps2)
-            gradient = gamma * gradient - class_gradient
-        ctx.gradient = torch.empty_like(z).index_copy_(0, order, gradient)
+            runs = [
+                _reduction(rows, classes, num_classes, eps2, gamma)
+                for rows, classes in zip(z, membership, strict=True)
+            ]
+            rate, class_rate = (torch.stack([run[i] for run in runs]) for i in (0, 1))
+            gradient = torch.stack([run[2] for run in runs]) if len(runs) > 1 else runs[0][2][None]
+        ctx.gradient = gradient
         ctx.mark_non_differentiable(rate, class_rate)
         return gamma * rate - class_rate, rate, class_rate
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * ctx.gradient, None, None, None, None
+        return grads[0][:, None, None] * ctx.gradient, None, None, None, None, None
 
 
 def _by_class(membership: Tensor, num_classes: int) -> tuple[Tensor, list[int]]:
@@ -182,17 +271,40 @@ def class_coding_rate(z: Tensor, membership: Tensor, num_classes: int, eps2: flo
 
 
 def rate_reduction(
-    z: Tensor, membership: Tensor, num_classes: int, *, eps2: float, gamma: float = 1.0
+    z: Tensor,
+    membership: Tensor,
+    num_classes: int,
+    *,
+    eps2: float,
+    gamma: float = 1.0,
+    short_rows: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""Return ΔR = γ R − R^C, the objective to maximise (eqs. 3, 11 and 12), and R and R^C with it.
 
     Only ΔR carries a gradient; R and R^C are for the record. For γ = 1, ΔR ≥ 0, with equality
-    where every class has the same second moments. Arguments as in :func:`class_coding_rate`.
+    where every class has the same second moments.
+
+    Args:
+        z: [N, d], or [R, N, d] for R runs, which give three tensors [R].
+        membership: [N] or [R, N], the class of every row, 0 … K−1.
+        num_classes: K; a class without members adds 0.
+        eps2: ε².
+        gamma: γ.
+        short_rows: promise that no row is longer than 1. On a GPU this saves the wait for a look
+            at the rows, and all runs and classes are one batch.
     """
-    reduction, rate, class_rate = _RateReduction.apply(  # type: ignore[no-untyped-call]
-        z, membership, num_classes, eps2, gamma
+    batched = short_rows and z.is_cuda and z.shape[-1] / eps2 < _WELL_CONDITIONED
+    one = z.dim() == 2
+    answers: tuple[Tensor, Tensor, Tensor] = _RateReduction.apply(  # type: ignore[no-untyped-call]
+        z[None] if one else z,
+        membership[None] if one else membership,
+        num_classes,
+        eps2,
+        gamma,
+        batched,
     )
-    return reduction, rate, class_rate
+    reduction, rate, class_rate = answers
+    return (reduction[0], rate[0], class_rate[0]) if one else (reduction, rate, class_rate)
 
 
 def log_volume(z: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ over); what differs is the cost. Features stay sparse through the first layer, d
 attention is a sparse product on the narrower side.
 """
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Any, Literal, Protocol
 
 import torch
@@ -30,52 +32,78 @@ class Features:
     def __init__(self, x: Tensor) -> None:
         self.shape = x.shape
         self._pattern: Pattern | None = None
-        self._values = x
+        self._values = x  # [N, F] or [nnz]; with a leading run dimension after dropout
+        self._copies: dict[int, tuple[Pattern, Tensor]] = {}
         if x.layout == torch.sparse_csr:
             counts = x.crow_indices().diff()
             rows = torch.repeat_interleave(counts, output_size=x.values().numel())
-            self._pattern = Pattern.from_coordinates(
-                rows, x.col_indices(), (x.shape[0], x.shape[1])
-            )
+            shape = (x.shape[0], x.shape[1])
+            self._pattern = Pattern.from_coordinates(rows, x.col_indices(), shape)
             self._values = x.values()
 
-    def dropout(self, share: float, generator: torch.Generator) -> "Features":
-        """Return the features with a random `share` of entries zeroed and the rest scaled up.
+    def dropout(self, share: float, streams: Sequence[torch.Generator]) -> "Features":
+        """Return features of R runs with a random `share` of entries zeroed, the rest scaled up.
 
-        Only stored entries are drawn: dropping a zero changes nothing.
+        Every run draws from its own stream. Only stored entries are drawn: dropping a zero changes
+        nothing.
         """
-        kept = torch.empty_like(self._values).bernoulli_(1 - share, generator=generator)
-        dropped = Features.__new__(Features)
-        dropped.shape, dropped._pattern = self.shape, self._pattern
-        dropped._values = self._values * kept.div_(1 - share) if share < 1 else kept
+        kept = torch.empty((len(streams), *self._values.shape), device=self._values.device)
+        for run, stream in zip(kept, streams, strict=True):
+            run.bernoulli_(1 - share, generator=stream)
+        dropped = copy(self)
+        dropped._values = kept.mul_(self._values)
+        if share < 1:
+            dropped._values.div_(1 - share)
         return dropped
 
-    def __matmul__(self, weight: Tensor) -> Tensor:
-        """Return x·W [N, C], differentiable in W [F, C]."""
+    def project(self, weight: Tensor) -> Tensor:
+        """Return x·W [R, N, C] for the weights W [R, F, C] of R runs, differentiable in W."""
         if self._pattern is None:
             return self._values @ weight
-        return sparse_product(self._pattern, self._values, weight)
+        runs, width, channels = weight.shape
+        pattern, values = self._pattern, self._values
+        if values.dim() == 2 and runs > 1:
+            pattern, order = self._repeated(runs)
+            values = values.flatten()[order]
+            stacked = weight.transpose(0, 1).reshape(width * runs, channels)
+        else:
+            values = values.flatten()
+            stacked = weight.transpose(0, 1).reshape(width, runs * channels)
+        return sparse_product(pattern, values, stacked).view(-1, runs, channels).transpose(0, 1)
+
+    def _repeated(self, runs: int) -> tuple[Pattern, Tensor]:
+        """Return the pattern of R copies and where its values lie among [R, nnz]; built once."""
+        if runs not in self._copies and self._pattern is not None:
+            self._copies[runs] = (self._pattern.repeat(runs), self._pattern.repeat_order(runs))
+        return self._copies[runs]
 
 
-def _glorot(generator: torch.Generator, *shape: int) -> nn.Parameter:
+def _nodes_first(h: Tensor) -> Tensor:
+    """Return [R, N, C] as [N, R, C], contiguous; free where that is how it lies in memory."""
+    return h.transpose(0, 1).contiguous()
+
+
+Streams = Sequence[torch.Generator]
+
+
+def _glorot(streams: Streams, *shape: int) -> nn.Parameter:
     bound = (6.0 / (shape[-2] + shape[-1])) ** 0.5
-    return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+    return _uniform(streams, bound, shape)
 
 
-def _lecun(generator: torch.Generator, fan_in: int, *shape: int) -> nn.Parameter:
-    bound = fan_in**-0.5
-    return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+def _uniform(streams: Streams, bound: float, shape: tuple[int, ...]) -> nn.Parameter:
+    """Draw [R, *shape] from ±bound, each run from its own stream."""
+    drawn = [torch.empty(shape).uniform_(-bound, bound, generator=stream) for stream in streams]
+    return nn.Parameter(torch.stack(drawn))
 
 
 class Layer(Protocol):
-    """What an entry of :data:`ENCODERS` is: a message-passing layer."""
+    """What an entry of :data:`ENCODERS` is: a message-passing layer for R runs at once."""
 
-    def __init__(
-        self, in_width: int, out_width: int, heads: int, generator: torch.Generator
-    ) -> None: ...
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None: ...
 
     def __call__(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [N, out_width]."""
+        """Return the messages [R, N, out_width] of features, or of a hidden layer [R, N, C]."""
         ...
 
 
@@ -86,12 +114,10 @@ class GATLayer(nn.Module):
         in_width: F.
         out_width: of all heads together; a multiple of `heads`.
         heads: H.
-        generator: draws the initial weights.
+        streams: draw the initial weights, one for each of R runs.
     """
 
-    def __init__(
-        self, in_width: int, out_width: int, heads: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()
         if out_width % heads:
             raise EraseError(
@@ -100,64 +126,72 @@ class GATLayer(nn.Module):
                 "Change hidden or heads so that one divides the other.",
             )
         self.heads = heads
-        self.weight = _glorot(generator, in_width, out_width)
-        self.source = _glorot(generator, heads, out_width // heads)
-        self.target = _glorot(generator, heads, out_width // heads)
-        self.bias = nn.Parameter(torch.zeros(out_width))
+        self.weight = _glorot(streams, in_width, out_width)  # [R, F, H·C]
+        self.source = _glorot(streams, heads, out_width // heads)  # [R, H, C]
+        self.target = _glorot(streams, heads, out_width // heads)
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
     def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [N, out_width]."""
-        pattern = graph.pattern(self_loops=True, copies=self.heads)
-        in_width, out_width = self.weight.shape
+        """Return the messages [R, N, out_width]."""
+        runs, in_width, out_width = self.weight.shape
+        copies = runs * self.heads
+        pattern = graph.pattern(self_loops=True, copies=copies)
         if isinstance(x, Tensor) and self.heads == 1 and in_width < out_width:
             # A(xW) = (Ax)W: aggregate the narrow side
-            source = x @ (self.weight @ self.source[0])
-            target = x @ (self.weight @ self.target[0])
-            return attend(pattern, x, source, target) @ self.weight + self.bias
-        h = (x @ self.weight).view(-1, self.heads, out_width // self.heads)  # [N, H, C]
-        source = (h * self.source).sum(-1).flatten()  # [N·H]
-        target = (h * self.target).sum(-1).flatten()
-        out = attend(pattern, h.reshape(-1, h.shape[-1]), source, target)
-        return out.view(-1, out_width) + self.bias
+            source, target = (
+                (x @ (self.weight @ vector.transpose(1, 2))).squeeze(2).T.flatten()  # [N·R]
+                for vector in (self.source, self.target)
+            )
+            around = attend(pattern, _nodes_first(x).view(-1, in_width), source, target)
+            around = around.view(-1, runs, in_width).transpose(0, 1)  # [R, N, C]
+            return torch.baddbmm(self.bias, around, self.weight)
+        h = x.project(self.weight) if isinstance(x, Features) else x @ self.weight
+        h = _nodes_first(h).view(-1, runs, self.heads, out_width // self.heads)  # [N, R, H, C]
+        source, target = ((h * v).sum(-1).flatten() for v in (self.source, self.target))
+        out = attend(pattern, h.view(-1, h.shape[-1]), source, target)
+        return out.view(-1, runs, out_width).transpose(0, 1) + self.bias
 
 
 class GCNLayer(nn.Module):
     """Graph convolution: D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used."""
 
-    def __init__(
-        self, in_width: int, out_width: int, heads: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()
-        self.weight = _glorot(generator, in_width, out_width)
-        self.bias = nn.Parameter(torch.zeros(out_width))
+        self.weight = _glorot(streams, in_width, out_width)
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
     def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [N, out_width]."""
-        pattern, values = graph.normalised("symmetric", self_loops=True)
-        if isinstance(x, Tensor) and x.shape[1] < self.weight.shape[1]:
-            return sparse_product(pattern, values, x) @ self.weight + self.bias
-        return sparse_product(pattern, values, x @ self.weight) + self.bias
+        """Return the messages [R, N, out_width]."""
+        operator = graph.normalised("symmetric", self_loops=True)
+        return _aggregate(operator, x, self.weight) + self.bias
 
 
 class SAGELayer(nn.Module):
     """GraphSAGE: mean of the neighbours' x W plus x W' plus a bias; `heads` is not used."""
 
-    def __init__(
-        self, in_width: int, out_width: int, heads: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()
-        self.neighbours = _lecun(generator, in_width, in_width, out_width)
-        self.itself = _lecun(generator, in_width, in_width, out_width)
-        self.bias = _lecun(generator, in_width, out_width)
+        bound = in_width**-0.5
+        self.neighbours = _uniform(streams, bound, (in_width, out_width))
+        self.itself = _uniform(streams, bound, (in_width, out_width))
+        self.bias = _uniform(streams, bound, (1, out_width))
 
     def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [N, out_width]."""
-        pattern, values = graph.normalised("row")
-        if isinstance(x, Tensor) and x.shape[1] < self.neighbours.shape[1]:
-            around = sparse_product(pattern, values, x) @ self.neighbours
-        else:
-            around = sparse_product(pattern, values, x @ self.neighbours)
-        return around + x @ self.itself + self.bias
+        """Return the messages [R, N, out_width]."""
+        around = _aggregate(graph.normalised("row"), x, self.neighbours)
+        own = x.project(self.itself) if isinstance(x, Features) else x @ self.itself
+        return around + own + self.bias
+
+
+def _aggregate(operator: tuple[Pattern, Tensor], x: Features | Tensor, weight: Tensor) -> Tensor:
+    """Return A x W [R, N, out], the product with A [N, N] taken on the narrower side."""
+    runs, in_width, out_width = weight.shape
+    if isinstance(x, Tensor) and in_width < out_width:
+        around = sparse_product(*operator, _nodes_first(x).view(-1, runs * in_width))
+        return around.view(-1, runs, in_width).transpose(0, 1) @ weight
+    h = x.project(weight) if isinstance(x, Features) else x @ weight
+    around = sparse_product(*operator, _nodes_first(h).view(-1, runs * out_width))
+    return around.view(-1, runs, out_width).transpose(0, 1)
 
 
 class _RowNormalised(Function):
@@ -166,7 +200,7 @@ class _RowNormalised(Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
         negative = h.clamp(max=0)
-        norm = torch.add(h.clamp(min=0), negative, alpha=-norm_slope).sum(1, keepdim=True)
+        norm = torch.add(h.clamp(min=0), negative, alpha=-norm_slope).sum(-1, keepdim=True)
         inverse = torch.where(norm > 0, norm.reciprocal(), 0.0)
         out = h.sub(negative, alpha=1 - numerator_slope).mul_(inverse)
         ctx.slopes = numerator_slope, norm_slope
@@ -178,7 +212,7 @@ class _RowNormalised(Function):
         (grad,) = grads
         h, out, inverse = ctx.saved_tensors
         numerator_slope, norm_slope = ctx.slopes
-        through_norm = (grad * out).sum(1, keepdim=True) * inverse
+        through_norm = (grad * out).sum(-1, keepdim=True) * inverse
         scaled = grad * inverse
         below = norm_slope * through_norm
         if numerator_slope:
@@ -194,7 +228,7 @@ def _row_normalised(h: Tensor, numerator_slope: float, norm_slope: float) -> Ten
 
 
 def activate(h: Tensor, kind: Activation) -> Tensor:
-    """Return `h` [N, C] through an activation, rows normalised where its name says so.
+    """Return `h` [..., C] through an activation, rows normalised where its name says so.
 
     ``"leaky-l1"`` (hidden) and ``"l1-relu"`` (output) are those behind the published numbers: the
     order matters, since rows that are normalised before the ReLU keep ‖z‖₁ ≤ 1 rather than = 1.
@@ -208,15 +242,15 @@ def activate(h: Tensor, kind: Activation) -> Tensor:
         case "l1-relu":
             return _row_normalised(h, 0.0, 1.0)
         case "l2-relu":
-            return relu(normalize(h, p=2.0, dim=1))
+            return relu(normalize(h, p=2.0, dim=-1))
         case "l2":
-            return normalize(h, p=2.0, dim=1)
+            return normalize(h, p=2.0, dim=-1)
         case "none":
             return h
 
 
 class Encoder(nn.Module):
-    """Two layers of one kind: z = out(layer₂(hid(layer₁(dropout(x))))).
+    """Two layers of one kind: z = out(layer₂(hid(layer₁(dropout(x))))), for R runs at once.
 
     Args:
         kind: a name in :data:`ENCODERS`.
@@ -227,7 +261,7 @@ class Encoder(nn.Module):
         dropout: share of input entries dropped in training.
         hidden_activation: see :func:`activate`.
         output_activation: see :func:`activate`.
-        generator: draws the initial weights.
+        streams: draw the initial weights, one for each of the R runs the encoder holds.
     """
 
     def __init__(
@@ -241,29 +275,29 @@ class Encoder(nn.Module):
         dropout: float,
         hidden_activation: Activation,
         output_activation: Activation,
-        generator: torch.Generator,
+        streams: Streams,
     ) -> None:
         super().__init__()
         if kind not in ENCODERS:
             raise EraseError(f"an encoder among {', '.join(ENCODERS)}", repr(kind), "Choose one.")
-        self.first = ENCODERS[kind](in_width, hidden, heads, generator)
-        self.second = ENCODERS[kind](hidden, width, 1, generator)
+        self.first = ENCODERS[kind](in_width, hidden, heads, streams)
+        self.second = ENCODERS[kind](hidden, width, 1, streams)
         self.dropout = dropout
         self.hidden_activation = hidden_activation
         self.output_activation = output_activation
 
-    def hidden(self, x: Features, graph: Graph, dropout: torch.Generator | None = None) -> Tensor:
-        """Return the hidden layer [N, hidden]; a `dropout` generator means training."""
+    def hidden(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
+        """Return the hidden layer [R, N, hidden]; `dropout` streams mean training."""
         if dropout is not None and self.dropout > 0:
             x = x.dropout(self.dropout, dropout)
         return activate(self.first(x, graph), self.hidden_activation)
 
     def output(self, hidden: Tensor, graph: Graph) -> Tensor:
-        """Return z [N, width] from the hidden layer."""
+        """Return z [R, N, width] from the hidden layer."""
         return activate(self.second(hidden, graph), self.output_activation)
 
-    def forward(self, x: Features, graph: Graph, dropout: torch.Generator | None = None) -> Tensor:
-        """Return z [N, width]; with a `dropout` generator as in training, without it as in use."""
+    def forward(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
+        """Return z [R, N, width]; with `dropout` streams as in training, without as in use."""
         return self.output(self.hidden(x, graph, dropout), graph)
 
 

@@ -75,17 +75,22 @@ class Pattern:
     def repeat(self, copies: int) -> "Pattern":
         """Return `copies` independent graphs in one: entry (i, j) becomes (i·H+h, j·H+h) for all h.
 
-        A tensor [N, H, C] seen as [N·H, C] is then one dense operand: H attention heads cost one
-        sparse product instead of H.
+        A tensor [N, H, C] seen as [N·H, C] is then one dense operand: H attention heads, or runs,
+        cost one sparse product instead of H.
         """
         if copies == 1:
             return self
-        copy = torch.arange(copies, device=self.indices.device)
-        rows = (self.rows[:, None] * copies + copy).flatten()
-        cols = (self.indices[:, None] * copies + copy).flatten()
-        order = torch.argsort(rows, stable=True)
+        order = self.repeat_order(copies)
+        copy, entry = order // self.indices.numel(), order % self.indices.numel()
+        rows = self.rows[entry] * copies + copy
+        cols = self.indices[entry] * copies + copy
         shape = (self.shape[0] * copies, self.shape[1] * copies)
-        return Pattern.from_coordinates(rows[order], cols[order], shape)
+        return Pattern.from_coordinates(rows, cols, shape)
+
+    def repeat_order(self, copies: int) -> Tensor:
+        """Return where the entries of :meth:`repeat` lie among values [copies, E], flattened."""
+        copy = torch.arange(copies, device=self.indices.device)[:, None]
+        return torch.argsort((self.rows * copies + copy).flatten(), stable=True)
 
     def matrix(self, values: Tensor) -> Tensor:
         """Return the torch CSR tensor [M, N] with these `values` [E]."""
@@ -220,17 +225,22 @@ def propagate(
 ) -> Tensor:
     """Return L^(T) of L^(t+1) = ((1−α) Ã + α I) L^(t) (eqs. 5 and 9; α = `keep`, T = `steps`).
 
-    `steps=0` or `keep=1` returns the labels [N, K] as they are; a node without neighbours only
-    fades by α a step. Cost: T sparse products.
+    `steps=0` or `keep=1` returns the labels [N, K] (or [R, N, K] for R runs) as they are; a node
+    without neighbours only fades by α a step. Cost: T sparse products.
 
     >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), 2)
     >>> propagate(*pair.normalised("symmetric"), torch.tensor([[1.0], [0.0]]), keep=0.75, steps=1)
     tensor([[0.7500],
             [0.2500]])
     """
-    for _ in range(steps):
-        labels = (1 - keep) * pattern.matmul(values, labels) + keep * labels
-    return labels
+    if labels.dim() == 2:
+        for _ in range(steps):
+            labels = (1 - keep) * pattern.matmul(values, labels) + keep * labels
+        return labels
+    runs, nodes, classes = labels.shape
+    flat = labels.transpose(0, 1).reshape(nodes, runs * classes)
+    flat = propagate(pattern, values, flat, keep=keep, steps=steps)
+    return flat.view(nodes, runs, classes).transpose(0, 1)
 
 
 class _Attention(Function):

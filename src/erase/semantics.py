@@ -41,33 +41,32 @@ def denoise(
     return propagate(*masked.normalised(normalisation), labels, keep=keep, steps=steps)
 
 
-def prototypes(z: Tensor, members: Tensor, classes: Tensor, num_classes: int) -> Tensor:
-    """Return the mean representation c_j [K, D] of every class (eq. 6); zero for an empty class.
+def prototypes(z: Tensor, members: Tensor) -> Tensor:
+    """Return the mean representation c_j [..., K, D] of every class (eq. 6), zero where empty.
 
     Args:
-        z: [N, D].
-        members: [n] indices of the training nodes.
-        classes: [n] their classes: the argmax of the denoised labels.
-        num_classes: K.
+        z: [..., N, D].
+        members: [..., N, K] 1 where a training node's denoised label is largest at that class, a
+            zero row for every other node.
     """
-    weight = one_hot(classes, num_classes).to(z.dtype)  # [n, K]
-    return (weight.T @ z[members]) / weight.sum(0).clamp(min=1.0)[:, None]
+    return (members.mT @ z) / members.sum(-2).clamp(min=1.0)[..., None]
 
 
 def prototype_labels(z: Tensor, centres: Tensor, kind: PrototypeLabels) -> Tensor:
-    """Return L^proto [N, K] from s_ij = cos(z_i, c_j): softmax over classes of s (eq. 7), or |s|.
+    """Return L^proto [..., N, K] from s_ij = cos(z_i, c_j): its softmax over j (eq. 7), or |s|.
 
     Note: the published numbers rest on ``"absolute"``; the paper prints ``"softmax"``. A zero
     representation or an empty class has s = 0.
     """
-    cosine = normalize(z, dim=1) @ normalize(centres, dim=1).T
-    return cosine.softmax(1) if kind == "softmax" else cosine.abs()
+    length = torch.linalg.vector_norm(z, dim=-1, keepdim=True).clamp(min=1e-12)
+    cosine: Tensor = z @ normalize(centres, dim=-1).mT / length
+    return cosine.softmax(-1) if kind == "softmax" else cosine.abs()
 
 
 def semantic_labels(guesses: Tensor, denoised: Tensor, *, trust: float, softmax: bool) -> Tensor:
-    """Return L^s = (1−β) L^proto + β L̃ [N, K] (eq. 8; β = `trust`), or its softmax over classes.
+    """Return L^s = (1−β) L^proto + β L̃ [..., N, K] (eq. 8; β = `trust`), or its softmax.
 
     Note: the published numbers rest on the softmax, which the paper does not mention.
     """
     mixture = (1 - trust) * guesses + trust * denoised
-    return mixture.softmax(1) if softmax else mixture
+    return mixture.softmax(-1) if softmax else mixture

@@ -6,12 +6,15 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from erase.errors import EraseError
@@ -26,7 +29,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a model says about every node after an epoch.
+    """What a model says about every node after an epoch; R runs at once have a leading dimension.
 
     Attributes:
         proba: [N, K] float32, rows sum to 1.
@@ -44,10 +47,10 @@ class Fit:
     """What a method returns: the outcome of the chosen epoch, and how it got there.
 
     Attributes:
-        outcome: of the chosen epoch.
+        outcome: of the chosen epoch, on the CPU.
         best_epoch: the chosen epoch, from 1.
         history: one dict per epoch: ``epoch``, ``loss`` and whatever else the method watches.
-        weights: parameters of the chosen epoch by name.
+        weights: parameters of the chosen epoch by name, on the CPU.
     """
 
     outcome: Outcome
@@ -57,63 +60,127 @@ class Fit:
 
 
 class Learner(ABC):
-    """What a method hands to the loop: how to take a step, and how to read off the outcome.
+    """What a method hands to the loop: how to take a step of R runs, and how to read them off.
 
-    Everything that changes in training must be in one of the three attributes, so that a run can
-    be put away and taken up again.
+    The runs share the graph and nothing else. Everything that changes in training must be in one
+    of the first three attributes, so that a run can be put away and taken up again; parameters and
+    buffers have the run as their first dimension.
 
     Attributes:
         network: the parameters.
         optimiser: of these parameters.
         streams: random generators by purpose.
+        waits: whether an epoch looks at values on the host, so that it cannot be recorded once and
+            replayed on a GPU.
     """
 
     network: nn.Module
     optimiser: torch.optim.Optimizer
     streams: dict[str, torch.Generator]
+    waits: bool = False
 
     @abstractmethod
-    def step(self) -> dict[str, float]:
-        """Train one epoch; return what to write into the history, ``loss`` among it."""
+    def step(self) -> dict[str, Tensor]:
+        """Train one epoch; return what to write into the history [R], ``loss`` among it."""
 
     @abstractmethod
     def evaluate(self) -> Outcome:
-        """Return the outcome of the last step, on the CPU."""
+        """Return the outcome of the last step, [R, ...]."""
 
-    def weights(self) -> State:
-        """Return a copy of the parameters by name, on the CPU."""
-        return {
-            name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()
-        }
+    def moments(self) -> State:
+        """Return the optimiser's tensors by name: the ones it uses, not copies."""
+        entries = self.optimiser.state_dict()["state"].items()
+        return {f"{i}/{key}": value for i, entry in entries for key, value in entry.items()}
 
     def state(self) -> State:
-        """Return all that is needed to continue: parameters, moments, random streams."""
-        moments = self.optimiser.state_dict()["state"]
+        """Return a copy of all that is needed to continue: parameters, moments, random streams."""
         return (
-            {f"network/{name}": value for name, value in self.weights().items()}
-            | {
-                f"moments/{i}/{k}": v.cpu()
-                for i, entry in moments.items()
-                for k, v in entry.items()
-            }
-            | {f"streams/{name}": stream.get_state() for name, stream in self.streams.items()}
+            {f"network/{k}": v.detach().clone() for k, v in self.network.state_dict().items()}
+            | {f"moments/{k}": v.clone() for k, v in self.moments().items()}
+            | {f"streams/{k}": stream.get_state() for k, stream in self.streams.items()}
         )
 
     def restore(self, state: State) -> None:
         """Take a `state` back."""
-        weights: State = {}
-        moments: dict[int, State] = {}
+        groups: dict[str, State] = {"network": {}, "moments": {}, "streams": {}}
         for path, value in state.items():
             group, _, name = path.partition("/")
-            if group == "network":
-                weights[name] = value
-            elif group == "streams":
-                self.streams[name].set_state(value)
-            else:
-                index, _, key = name.partition("/")
-                moments.setdefault(int(index), {})[key] = value
-        self.network.load_state_dict(weights)
+            groups[group][name] = value
+        self.network.load_state_dict(groups["network"])
+        for name, value in groups["streams"].items():
+            self.streams[name].set_state(value)
+        moments: dict[int, State] = {}
+        for path, value in groups["moments"].items():
+            index, _, key = path.partition("/")
+            moments.setdefault(int(index), {})[key] = value
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": moments})
+
+    def rewind(self, state: State) -> None:
+        """Take a `state` back into the very tensors in use; moments that it lacks become zero."""
+        with torch.no_grad():
+            for name, value in self.network.state_dict().items():
+                value.copy_(state[f"network/{name}"])
+            for name, value in self.moments().items():
+                before = state.get(f"moments/{name}")
+                value.zero_() if before is None else value.copy_(before)
+        for name, stream in self.streams.items():
+            stream.set_state(state[f"streams/{name}"])
+
+
+def mean_cross_entropy(logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
+    """Return the mean of −log p(class) over `nodes` for each run [R].
+
+    Args:
+        logits: [R, N, K].
+        nodes: [R, n].
+        classes: [R, n].
+    """
+    chosen = logits.gather(1, nodes[..., None].expand(-1, -1, logits.shape[2]))
+    losses = cross_entropy(chosen.transpose(1, 2), classes, reduction="none")  # [R, n]
+    return losses.mean(1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Epoch:
+    """The results of an epoch of R runs: what is watched [R], and the outcome."""
+
+    watched: dict[str, Tensor]
+    outcome: Outcome | None
+
+
+def _epoch(learner: Learner, val: Tensor, given: Tensor, *, evaluate: bool) -> _Epoch:
+    """Take a step, and compare its outcome with the `given` labels [R, m] of nodes `val` [R, m]."""
+    watched = learner.step()
+    if not evaluate:
+        return _Epoch(watched, None)
+    outcome = learner.evaluate()
+    if val.numel():
+        guessed = outcome.proba.argmax(2).gather(1, val)
+        watched["val_accuracy"] = (guessed == given).float().mean(1)
+    return _Epoch(watched, outcome)
+
+
+class _Recorded:
+    """An epoch recorded once as a CUDA graph: a replay costs one launch instead of hundreds."""
+
+    def __init__(self, learner: Learner, work: Callable[[], _Epoch]) -> None:
+        before = learner.state()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # libraries allocate and choose algorithms on their first calls
+                work()
+        torch.cuda.current_stream().wait_stream(side)
+        learner.rewind(before)
+        self._graph = torch.cuda.CUDAGraph()
+        for stream in learner.streams.values():
+            self._graph.register_generator_state(stream)
+        with torch.cuda.graph(self._graph):
+            self._epoch = work()
+
+    def __call__(self) -> _Epoch:
+        self._graph.replay()
+        return self._epoch
 
 
 @dataclass
@@ -133,122 +200,151 @@ class Loop:
     def run(
         self,
         learner: Learner,
-        task: NodeTask,
+        tasks: Sequence[NodeTask],
         settings: dict[str, Any],
         *,
         epochs: int,
         patience: int,
-    ) -> Fit:
-        """Train for up to `epochs`, and return the best epoch by validation accuracy.
+    ) -> list[Fit]:
+        """Train R runs for up to `epochs`; return each one's best epoch by validation accuracy.
 
         The first of equally good epochs is taken, and `patience` epochs without a better one end
-        the training. Without validation labels all epochs are run and the last is taken.
+        a run. Without validation labels all epochs are run and the last is taken.
 
         Args:
             learner: what is trained.
-            task: graph and labels; its validation labels choose the epoch.
+            tasks: [R] graph and labels; their validation labels choose the epochs.
             settings: the method's name and parameters: a checkpoint of others is refused.
             epochs: most epochs to run.
             patience: epochs without improvement before stopping.
         """
-        run = _Run()
-        fingerprint = _fingerprint(task, settings)
+        device = next(learner.network.parameters()).device
+        val = torch.stack([task.val_index for task in tasks]).to(device)
+        given = torch.stack([task.y[task.val_index] for task in tasks]).to(device)
+        selects = bool(val.numel())
+        runs = [_Run() for _ in tasks]
+        best: State = {}
+        epoch = 0
+        fingerprint = _fingerprint(tasks, settings)
         if self.resume and self.checkpoint is not None and self.checkpoint.exists():
-            run = _Run.read(self.checkpoint, fingerprint, learner)
-        val = task.val_index
-        given = task.y[val]
+            epoch, runs, best = _read_checkpoint(self.checkpoint, fingerprint, learner)
+        work: Callable[[], _Epoch] = partial(_epoch, learner, val, given, evaluate=selects)
+        if device.type == "cuda" and not learner.waits and selects:
+            work = _Recorded(learner, work)
         saved_at, save_cost = time.monotonic(), 0.0
-        with _Display(self.progress, epochs, run) as display:
-            while run.epoch < epochs and run.epoch - run.best_epoch < patience:
-                record = {"epoch": float(run.epoch + 1), **learner.step()}
-                last = run.epoch + 1 == epochs
-                outcome: Outcome | None
-                if val.numel():
-                    outcome = learner.evaluate()
-                    score = float((outcome.proba[val].argmax(1) == given).float().mean())
-                    record["val_accuracy"] = score
-                    better = score > run.best_score
-                else:
-                    score, better = float(run.epoch), last
-                    outcome = learner.evaluate() if last else None
-                run.epoch += 1
-                run.history.append(record)
-                if better and outcome is not None:
-                    run.best_epoch, run.best_score = run.epoch, score
-                    run.outcome, run.weights = outcome, learner.weights()
-                elif not val.numel():
-                    run.best_epoch = run.epoch
-                display.show(record)
+        with _Display(self.progress, epochs, epoch) as display:
+            while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
+                result = work()
+                epoch += 1
+                if not selects and epoch == epochs:
+                    result = _Epoch(result.watched, learner.evaluate())
+                values = torch.stack(list(result.watched.values())).T.tolist()  # the one wait
+                records = [
+                    {"epoch": float(epoch), **dict(zip(result.watched, row, strict=True))}
+                    for row in values
+                ]
+                better = [
+                    i
+                    for i, (run, record) in enumerate(zip(runs, records, strict=True))
+                    if run.continues(epoch - 1, patience) and run.take(record, epochs)
+                ]
+                if better and result.outcome is not None:
+                    best = _keep(best, learner, result.outcome, better)
+                display.show(records[0])
                 # a save that takes a second is made seven times less often
                 pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
                 if self.checkpoint is not None and time.monotonic() - saved_at >= pause:
                     start = time.monotonic()
-                    run.write(self.checkpoint, fingerprint, learner)
+                    _write_checkpoint(self.checkpoint, fingerprint, learner, epoch, runs, best)
                     saved_at = time.monotonic()
                     save_cost = saved_at - start
-        if run.outcome is None:
-            raise EraseError("at least one epoch", f"epochs={epochs}", "Set epochs ≥ 1.")
-        return Fit(run.outcome, run.best_epoch, run.history, run.weights)
+        return [_finish(run, i, best) for i, run in enumerate(runs)]
 
 
 @dataclass
 class _Run:
-    """The state of a training run between two epochs, on disk as one safetensors file."""
+    """How far one run has come."""
 
-    epoch: int = 0
     best_epoch: int = 0
     best_score: float = -1.0
     history: list[dict[str, float]] = field(default_factory=list)
-    outcome: Outcome | None = None
-    weights: State = field(default_factory=dict)
 
-    def write(self, path: Path, fingerprint: str, learner: Learner) -> None:
-        arrays = {f"learner/{name}": value for name, value in learner.state().items()}
-        arrays |= {f"weights/{name}": value for name, value in self.weights.items()}
-        if self.outcome is not None:
-            arrays |= {f"outcome/{f.name}": getattr(self.outcome, f.name) for f in fields(Outcome)}
-        metadata = {
-            "fingerprint": fingerprint,
-            "epoch": self.epoch,
-            "best_epoch": self.best_epoch,
-            "best_score": self.best_score,
-            "history": self.history,
-        }
-        save_arrays(path, arrays, metadata)
+    def continues(self, epoch: int, patience: int) -> bool:
+        """Return whether the run goes on after `epoch`."""
+        return len(self.history) == epoch and epoch - self.best_epoch < patience
 
-    @classmethod
-    def read(cls, path: Path, fingerprint: str, learner: Learner) -> "_Run":
-        arrays, metadata = load_arrays(path)
-        if metadata.get("fingerprint") != fingerprint:
-            raise EraseError(
-                "a checkpoint of the same graph, labels and parameters",
-                f"one of another run in {path}",
-                "Repeat the command that was interrupted, or leave out --resume to start anew.",
-            )
-        groups: dict[str, State] = {"learner": {}, "weights": {}, "outcome": {}}
-        for name, value in arrays.items():
-            group, _, key = name.partition("/")
-            groups[group][key] = value
-        learner.restore(groups["learner"])
-        return cls(
-            epoch=metadata["epoch"],
-            best_epoch=metadata["best_epoch"],
-            best_score=metadata["best_score"],
-            history=metadata["history"],
-            outcome=Outcome(**groups["outcome"]) if groups["outcome"] else None,
-            weights=groups["weights"],
+    def take(self, record: dict[str, float], epochs: int) -> bool:
+        """Add an epoch's record; return whether it is the one to keep by now."""
+        self.history.append(record)
+        score = record.get("val_accuracy")
+        if score is None:  # no validation: go on, and keep the last
+            self.best_epoch = len(self.history)
+            return self.best_epoch == epochs
+        if score <= self.best_score:
+            return False
+        self.best_epoch, self.best_score = len(self.history), score
+        return True
+
+
+def _keep(best: State, learner: Learner, outcome: Outcome, better: list[int]) -> State:
+    """Return `best` with the outcome and the weights of the runs `better` put in."""
+    now = {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
+    now |= {f"weights/{k}": v.detach() for k, v in learner.network.state_dict().items()}
+    if not best:
+        return {name: value.clone() for name, value in now.items()}
+    for name, value in now.items():
+        for run in better:
+            best[name][run].copy_(value[run])
+    return best
+
+
+def _finish(run: _Run, index: int, best: State) -> Fit:
+    """Return the fit of run `index`."""
+    groups: dict[str, State] = {"outcome": {}, "weights": {}}
+    for path, value in best.items():
+        group, _, name = path.partition("/")
+        groups[group][name] = value[index].cpu()
+    return Fit(Outcome(**groups["outcome"]), run.best_epoch, run.history, groups["weights"])
+
+
+def _write_checkpoint(
+    path: Path, fingerprint: str, learner: Learner, epoch: int, runs: list[_Run], best: State
+) -> None:
+    arrays = {f"learner/{name}": value for name, value in learner.state().items()}
+    arrays |= {f"best/{name}": value for name, value in best.items()}
+    metadata = {"fingerprint": fingerprint, "epoch": epoch, "runs": [vars(run) for run in runs]}
+    save_arrays(path, arrays, metadata)
+
+
+def _read_checkpoint(
+    path: Path, fingerprint: str, learner: Learner
+) -> tuple[int, list[_Run], State]:
+    arrays, metadata = load_arrays(path)
+    if metadata.get("fingerprint") != fingerprint:
+        raise EraseError(
+            "a checkpoint of the same graph, labels and parameters",
+            f"one of another run in {path}",
+            "Repeat the command that was interrupted, or leave out --resume to start anew.",
         )
+    groups: dict[str, State] = {"learner": {}, "best": {}}
+    for name, value in arrays.items():
+        group, _, key = name.partition("/")
+        groups[group][key] = value
+    learner.restore(groups["learner"])
+    device = next(learner.network.parameters()).device
+    best = {name: value.to(device) for name, value in groups["best"].items()}
+    return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
 
 
-def _fingerprint(task: NodeTask, settings: dict[str, Any]) -> str:
+def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
     """Return a hash of everything the result depends on."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    x = (
-        (task.x.crow_indices(), task.x.col_indices(), task.x.values())
-        if task.x.is_sparse_csr
-        else (task.x,)
-    )
-    for tensor in (*x, task.edge_index, task.y, task.train_mask, task.val_mask):
+    x = tasks[0].x
+    parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
+    parts.append(tasks[0].edge_index)
+    for task in tasks:
+        parts += [task.y, task.train_mask, task.val_mask]
+    for tensor in parts:
         digest.update(str(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().numpy().tobytes())
     return digest.hexdigest()
@@ -257,15 +353,15 @@ def _fingerprint(task: NodeTask, settings: dict[str, Any]) -> str:
 class _Display:
     """Progress of a run: a bar on a terminal, a plain line now and then elsewhere."""
 
-    def __init__(self, shown: bool, epochs: int, run: _Run) -> None:
+    def __init__(self, shown: bool, epochs: int, done: int) -> None:
         self._terminal = sys.stderr.isatty()
         self._shown = shown
         self._epochs = epochs
         self._bar: Any = None
         self._start = self._line = time.monotonic()
-        self._first = run.epoch
+        self._first = done
         if shown and self._terminal:
-            self._bar = tqdm(total=epochs, initial=run.epoch, unit="epoch", leave=False)
+            self._bar = tqdm(total=epochs, initial=done, unit="epoch", leave=False)
 
     def __enter__(self) -> "_Display":
         return self

@@ -233,6 +233,41 @@ def test_score_without_a_test_mask_takes_the_nodes_outside_the_splits(
     assert model.score(bare) == model.score(communities)
 
 
+def test_many_runs_at_once_equal_their_single_fits(name: str, communities: Data) -> None:
+    graphs = [corrupt(communities, "symmetric", 0.3, seed=s, on="train+val") for s in (0, 1, 2)]
+    seeds = [4, 0, 7]
+    together = small(name).fit_many(graphs, seeds)
+    for model, graph, seed in zip(together, graphs, seeds, strict=True):
+        alone = small(name, seed=seed).fit(graph)
+        assert model.seed == seed
+        assert model.best_epoch_ == alone.best_epoch_
+        np.testing.assert_allclose(model.predict_proba(), alone.predict_proba(), atol=1e-3)
+        np.testing.assert_allclose(model.transform(), alone.transform(), atol=1e-4)
+        assert [h["loss"] for h in model.history_] == pytest.approx(
+            [h["loss"] for h in alone.history_], rel=1e-3
+        )
+        for key, value in alone.fit_.weights.items():
+            torch.testing.assert_close(model.fit_.weights[key], value, rtol=1e-2, atol=1e-4)
+
+
+def test_runs_stop_each_on_their_own(name: str, communities: Data) -> None:
+    graphs = [corrupt(communities, "symmetric", 0.4, seed=s, on="train+val") for s in range(4)]
+    together = small(name, patience=4, epochs=30).fit_many(graphs, [0, 1, 2, 3])
+    alone = [small(name, patience=4, epochs=30, seed=s).fit(g) for s, g in enumerate(graphs)]
+    lengths = [len(model.history_) for model in together]
+    assert lengths == [len(model.history_) for model in alone]
+    assert len(set(lengths)) > 1
+
+
+def test_many_runs_need_one_graph(name: str, communities: Data) -> None:
+    with pytest.raises(EraseError, match="Fit them one by one"):
+        small(name).fit_many([communities, two_communities(seed=1)], [0, 1])
+    with pytest.raises(EraseError, match="same length"):
+        small(name).fit_many([communities, communities], [0])
+    first, second = small(name).fit_many([communities], [0, 1])
+    assert not np.array_equal(first.transform(), second.transform())
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_learns_as_well(name: str, communities: Data) -> None:

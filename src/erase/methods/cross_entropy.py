@@ -1,9 +1,10 @@
 """CE: a graph neural network trained by cross-entropy on the labels as they are given."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
 from erase.encoders import ENCODERS, Encoder, Features
 from erase.graph import Graph
@@ -19,7 +20,7 @@ from erase.methods.base import (
 )
 from erase.seeds import torch_stream
 from erase.task import NodeTask
-from erase.train import Fit, Learner, Loop, Outcome
+from erase.train import Learner, Outcome, mean_cross_entropy
 
 
 class CrossEntropy(NodeClassifier):
@@ -75,18 +76,20 @@ class CrossEntropy(NodeClassifier):
         self.seed = seed
         self.device = device
 
-    def _fit(self, task: NodeTask, loop: Loop) -> Fit:
-        learner = _CrossEntropyLearner(self, task)
-        return loop.run(learner, task, self.settings(), epochs=self.epochs, patience=self.patience)
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return _CrossEntropyLearner(self, tasks, seeds)
 
 
 class _CrossEntropyLearner(Learner):
-    def __init__(self, method: CrossEntropy, task: NodeTask) -> None:
+    def __init__(
+        self, method: CrossEntropy, tasks: Sequence[NodeTask], seeds: Sequence[int]
+    ) -> None:
         device = resolve_device(method.device)
+        task = tasks[0]
         self.x = Features(task.x.to(device))
         self.graph = Graph(task.edge_index.to(device), task.num_nodes)
-        self.train_index = task.train_index.to(device)
-        self.given = task.y[task.train_index].to(device)
+        self.train_index = torch.stack([t.train_index for t in tasks]).to(device)  # [R, n]
+        self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(device)
         self.encoder = Encoder(
             method.encoder,
             in_width=task.num_features,
@@ -96,24 +99,30 @@ class _CrossEntropyLearner(Learner):
             dropout=method.dropout,
             hidden_activation="relu",
             output_activation="none",
-            generator=torch_stream(method.seed, "weights"),
+            streams=[torch_stream(seed, "weights") for seed in seeds],
         ).to(device)
         self.network = self.encoder
         self.optimiser = torch.optim.Adam(
-            self.network.parameters(), lr=method.lr, weight_decay=method.weight_decay
+            self.network.parameters(),
+            lr=method.lr,
+            weight_decay=method.weight_decay,
+            capturable=device.type == "cuda",
         )
-        self.streams = {"dropout": torch_stream(method.seed, "dropout", device)}
+        self.streams = {
+            f"dropout {run}": torch_stream(seed, "dropout", device)
+            for run, seed in enumerate(seeds)
+        }
 
-    def step(self) -> dict[str, float]:
-        logits = self.encoder(self.x, self.graph, self.streams["dropout"])
-        loss = cross_entropy(logits[self.train_index], self.given)
+    def step(self) -> dict[str, Tensor]:
+        logits = self.encoder(self.x, self.graph, list(self.streams.values()))
+        losses = mean_cross_entropy(logits, self.train_index, self.given)
         self.optimiser.zero_grad()
-        loss.backward()
+        losses.sum().backward()
         self.optimiser.step()
-        return {"loss": float(loss.detach())}
+        return {"loss": losses.detach()}
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         hidden = self.encoder.hidden(self.x, self.graph)
-        proba = self.encoder.output(hidden, self.graph).softmax(1)
-        return Outcome(proba.cpu(), hidden.cpu(), proba.argmax(1).cpu())
+        proba = self.encoder.output(hidden, self.graph).softmax(2)
+        return Outcome(proba, hidden, proba.argmax(2))

@@ -1,17 +1,17 @@
 """ERASE: error-resilient representation learning on graphs (the paper's method)."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize, one_hot
 
 from erase.coding import rate_reduction
 from erase.encoders import ENCODERS, Activation, Encoder, Features
 from erase.errors import EraseError
 from erase.graph import Graph, Normalisation, propagate
-from erase.heads import HEADS, Head
+from erase.heads import HEADS, classify
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -32,7 +32,7 @@ from erase.semantics import (
     semantic_labels,
 )
 from erase.task import NodeTask
-from erase.train import Fit, Learner, Loop, Outcome
+from erase.train import Learner, Outcome, mean_cross_entropy
 
 RECIPES: dict[str, dict[str, Any]] = {
     # what yields the published accuracies; these are also ERASE's defaults
@@ -215,56 +215,64 @@ class ERASE(NodeClassifier):
             settings = settings | REFERENCE_DEPARTURES.get(dataset or "", {})
         return cls(**(RECIPES[recipe] | settings | changes))
 
-    def _fit(self, task: NodeTask, loop: Loop) -> Fit:
-        learner = _EraseLearner(self, task)
-        return loop.run(learner, task, self.settings(), epochs=self.epochs, patience=self.patience)
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return _EraseLearner(self, tasks, seeds)
 
 
-def _zero_linear(in_width: int, out_width: int, device: torch.device) -> nn.Linear:
-    """Return a linear layer that starts at zero and so needs no random stream."""
-    linear: nn.Linear = nn.utils.skip_init(nn.Linear, in_width, out_width, device=device)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
+_SHORT_OUTPUTS = ("l1-relu", "l2-relu", "l2")
 
 
 class _EraseLearner(Learner):
-    """Algorithm 1 of the paper, one iteration a step."""
+    """Algorithm 1 of the paper, one iteration a step, for R runs at once."""
 
-    def __init__(self, method: ERASE, task: NodeTask) -> None:
+    def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         self.method = method
+        self.seeds = list(seeds)
+        task = tasks[0]
         self.num_classes = task.num_classes
         self.device = resolve_device(method.device)
         self.x = Features(task.x.to(self.device))
         self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
         self.adjacency = self.graph.normalised(method.normalisation)
-        self.train_index = task.train_index.to(self.device)
-        y = task.y.to(self.device)
-        self.denoised = denoise(
-            self.graph,
-            y,
-            task.train_mask.to(self.device),
-            task.num_classes,
-            keep=method.keep,
-            steps=method.steps if method.denoise else 0,
-            normalisation=method.normalisation,
-        )
-        self.denoised_classes = self.denoised[self.train_index].argmax(1)
-        self.given = y[self.train_index]
+        self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)  # [R, n]
+        self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
+        self.denoised = torch.stack([self._denoise(t) for t in tasks])  # [R, N, K]
+        trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
+        classes = one_hot(self.denoised.argmax(2), self.num_classes)
+        self.members = (classes * trains[..., None]).float()  # [R, N, K]
         self.encoder = self._encoder("weights", method.width, method.output)
         self.network: nn.ModuleDict = nn.ModuleDict({"encoder": self.encoder})
         if method.semantics == "cross-entropy":
             self.network["guesser"] = self._encoder("guesser weights", task.num_classes, "none")
         if method.one_stage:
-            self.network["classifier"] = _zero_linear(method.width, task.num_classes, self.device)
+            self.network["classifier"] = _Linear(len(seeds), method.width, task.num_classes).to(
+                self.device
+            )
         self.optimiser = torch.optim.Adam(
             self.network.parameters(),
             lr=method.lr,
             weight_decay=method.weight_decay,
             amsgrad=method.amsgrad,
+            capturable=self.device.type == "cuda",
         )
-        self.streams = {"dropout": torch_stream(method.seed, "dropout", self.device)}
+        self.streams = {
+            f"dropout {run}": torch_stream(seed, "dropout", self.device)
+            for run, seed in enumerate(seeds)
+        }
+        self.short_rows = method.output in _SHORT_OUTPUTS
+        self.waits = not self.short_rows or not (method.one_stage or method.head == "logreg")
         self.membership = torch.empty(0, dtype=torch.int64)
+
+    def _denoise(self, task: NodeTask) -> Tensor:
+        return denoise(
+            self.graph,
+            task.y.to(self.device),
+            task.train_mask.to(self.device),
+            task.num_classes,
+            keep=self.method.keep,
+            steps=self.method.steps if self.method.denoise else 0,
+            normalisation=self.method.normalisation,
+        )
 
     def _encoder(self, purpose: str, width: int, output: Activation) -> Encoder:
         return Encoder(
@@ -276,56 +284,71 @@ class _EraseLearner(Learner):
             dropout=self.method.dropout,
             hidden_activation="leaky-l1",
             output_activation=output,
-            generator=torch_stream(self.method.seed, purpose),
+            streams=[torch_stream(seed, purpose) for seed in self.seeds],
         ).to(self.device)
 
-    def step(self) -> dict[str, float]:
-        z = self.encoder(self.x, self.graph, self.streams["dropout"])
-        guesses, loss = self._guesses(z)
+    def step(self) -> dict[str, Tensor]:
+        z = self.encoder(self.x, self.graph, list(self.streams.values()))
+        guesses, losses = self._guesses(z)
         self.membership = self._membership(guesses)
         reduction, rate, class_rate = rate_reduction(
-            z, self.membership, self.num_classes, eps2=self.method.eps2, gamma=self.method.gamma
+            z,
+            self.membership,
+            self.num_classes,
+            eps2=self.method.eps2,
+            gamma=self.method.gamma,
+            short_rows=self.short_rows,
         )
-        loss = loss - reduction
+        losses = losses - reduction
         if self.method.one_stage:
-            logits = self.network["classifier"](normalize(z[self.train_index], dim=1))
-            loss = loss + cross_entropy(logits, self.membership[self.train_index])
+            logits = self.network["classifier"](normalize(z, dim=2))
+            targets = self.membership.gather(1, self.train_index)
+            losses = losses + mean_cross_entropy(logits, self.train_index, targets)
         self.optimiser.zero_grad()
-        loss.backward()
+        losses.sum().backward()
         self.optimiser.step()
-        watched = {"loss": loss, "rate": rate, "class_rate": class_rate}
-        return {name: float(value.detach()) for name, value in watched.items()}
+        return {"loss": losses.detach(), "rate": rate, "class_rate": class_rate}
 
     def _guesses(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the network says of every node [N, K], and the loss of saying it."""
+        """Return what the network says of every node [R, N, K], and the loss of saying it [R]."""
         if self.method.semantics == "prototype":
             with torch.no_grad():
-                centres = prototypes(z, self.train_index, self.denoised_classes, self.num_classes)
-                labels = prototype_labels(z, centres, self.method.prototype)
-            return labels, z.new_zeros(())
-        logits = self.network["guesser"](self.x, self.graph, self.streams["dropout"])
-        return logits.detach().softmax(1), cross_entropy(logits[self.train_index], self.given)
+                labels = prototype_labels(z, prototypes(z, self.members), self.method.prototype)
+            return labels, z.new_zeros(len(z))
+        logits = self.network["guesser"](self.x, self.graph, list(self.streams.values()))
+        losses = mean_cross_entropy(logits, self.train_index, self.given)
+        return logits.detach().softmax(2), losses
 
     @torch.no_grad()
     def _membership(self, guesses: Tensor) -> Tensor:
-        """Return the class of every node [N] (eqs. 8 to 10)."""
+        """Return the class of every node [R, N] (eqs. 8 to 10)."""
         method = self.method
         labels = semantic_labels(
             guesses, self.denoised, trust=method.trust, softmax=method.mixture_softmax
         )
         steps = method.steps if method.propagate else 0
-        return propagate(*self.adjacency, labels, keep=method.keep, steps=steps).argmax(1)
+        return propagate(*self.adjacency, labels, keep=method.keep, steps=steps).argmax(2)
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         z = self.encoder(self.x, self.graph)
-        on_sphere = normalize(z, dim=1)
         if self.method.one_stage:
-            proba = self.network["classifier"](on_sphere).softmax(1).cpu()
+            proba = self.network["classifier"](normalize(z, dim=2)).softmax(2)
         else:
-            head = Head(self.method.head, self.num_classes, self.method.seed)
-            targets = self.membership[self.train_index].cpu().numpy()
-            points = on_sphere.cpu().numpy()
-            head.fit(points[self.train_index.cpu().numpy()], targets)
-            proba = torch.from_numpy(head.predict_proba(points).astype(np.float32))
-        return Outcome(proba, z.cpu(), self.membership.cpu())
+            targets = self.membership.gather(1, self.train_index)
+            proba = classify(
+                self.method.head, z, self.train_index, targets, self.num_classes, self.seeds
+            )
+        return Outcome(proba, z, self.membership)
+
+
+class _Linear(nn.Module):
+    """A linear layer for R runs that starts at zero and so needs no random stream."""
+
+    def __init__(self, runs: int, in_width: int, out_width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(runs, in_width, out_width))
+        self.bias = nn.Parameter(torch.zeros(runs, 1, out_width))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, z, self.weight)
