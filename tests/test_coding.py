@@ -9,11 +9,11 @@ from hypothesis import given
 from torch import Tensor
 
 from erase.coding import (
-    _inverse_of_lower,
     _reduction,
     _reduction_batched,
     class_coding_rate,
     coding_rate,
+    inverse_of_lower,
     log_volume,
     ntvr,
     rate_reduction,
@@ -101,7 +101,7 @@ def test_runs_are_reduced_independently() -> None:
 def test_inverse_of_a_lower_triangle_by_halves() -> None:
     for d in (1, 7, 64, 96):
         lower = torch.rand(2, d, d, dtype=torch.float64).tril() + torch.eye(d)
-        inverse = _inverse_of_lower(lower, leaf=8)
+        inverse = inverse_of_lower(lower, leaf=8)
         eye = torch.eye(d, dtype=torch.float64).expand(2, d, d)
         torch.testing.assert_close(inverse @ lower, eye, rtol=1e-6, atol=1e-6)
 

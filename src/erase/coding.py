@@ -143,7 +143,7 @@ def _reduction(
     return rate, class_rate, torch.empty_like(z).index_copy_(0, order, gradient)
 
 
-def _inverse_of_lower(factor: Tensor, leaf: int = 128) -> Tensor:
+def inverse_of_lower(factor: Tensor, leaf: int = 128) -> Tensor:
     """Return L⁻¹ [..., d, d] by halves: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]].
 
     Almost all of it is batched matrix products, which is what a GPU does best.
@@ -155,7 +155,7 @@ def _inverse_of_lower(factor: Tensor, leaf: int = 128) -> Tensor:
         return inverse
     half = d // 2
     corners = torch.stack([factor[..., :half, :half], factor[..., half:, half:]], -3)
-    first, last = _inverse_of_lower(corners, leaf).unbind(-3)
+    first, last = inverse_of_lower(corners, leaf).unbind(-3)
     inverse = torch.zeros_like(factor)
     inverse[..., :half, :half] = first
     inverse[..., half:, half:] = last
@@ -199,7 +199,7 @@ def _reduction_batched(
     matrices.diagonal(dim1=-2, dim2=-1).add_(1.0)
     factor = torch.linalg.cholesky_ex(matrices).L
     rates = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # [R, K+1]
-    lower = _inverse_of_lower(factor)
+    lower = inverse_of_lower(factor)
     inverse = lower.mT @ lower
     weight = (gamma * inverse[:, -1:] - inverse[:, :-1]) * (d / (n * eps2))  # [R, K, d, d]
     chosen = (chunk_class.clamp(max=num_classes - 1) + run * num_classes).flatten()

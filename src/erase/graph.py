@@ -114,6 +114,9 @@ class Pattern:
 
     def row_max(self, values: Tensor) -> Tensor:
         """Return max_j A_ij [M] over the entries of each row; −inf for an empty row."""
+        if values.is_cuda:  # where a segment is one thread's work, and many are short
+            lowest = values.new_full((self.shape[0],), -torch.inf)
+            return lowest.scatter_reduce_(0, self.rows, values, "amax")
         return torch.segment_reduce(values, "max", offsets=self.indptr, initial=-torch.inf)
 
 

@@ -22,6 +22,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
+from erase.coding import inverse_of_lower
+
 # The intercept is a weight on a constant feature whose square is this: as good as unpenalised.
 _INTERCEPT = 1e3
 # Accelerated steps. With fewer examples than dimensions the penalty rules and some twenty reach the
@@ -52,14 +54,15 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
     gram = z @ z.mT if dual else z.mT @ z
     bound = 0.5 * gram
     bound.diagonal(dim1=-2, dim2=-1).add_(penalty[:, 0])
-    factor = torch.linalg.cholesky_ex(bound).L
+    lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
+    inverse = lower.mT @ lower
     solution = ahead = z.new_zeros(runs, gram.shape[1], num_classes)
     momentum = z.new_ones(runs, 1, 1)
     for _ in range(_FEW_EXAMPLES_STEPS if dual else _MANY_EXAMPLES_STEPS):
         logits = (gram if dual else z) @ ahead
         excess = logits.masked_fill(~present, -torch.inf).softmax(2) - targets
         gradient = (excess if dual else z.mT @ excess) + penalty * ahead
-        stepped = ahead - torch.cholesky_solve(gradient, factor)
+        stepped = ahead - inverse @ gradient
         move = stepped - solution
         slope = ((gram @ move if dual else move) * gradient).sum((1, 2), keepdim=True)
         momentum = torch.where(slope > 0, 1.0, momentum)  # uphill: forget the momentum
