@@ -1,20 +1,20 @@
-"""Time one training epoch with selection against the straightforward implementation.
+"""Time ERASE against the straightforward implementation, and measure what a fit holds in memory.
 
-    ERASE_DATA=... python benchmarks/speed.py [--epochs 12] [--records FILE]
+    ERASE_DATA=... python benchmarks/speed.py [--device cuda] [--only MEASURE] [--records FILE]
 
-Both run in this process, a few epochs each in turn, on the published draw of Cora; the ratio of
-the medians counts, for absolute times are those of the machine. Then the memory of a whole `fit` on
-PubMed, in a process of its own. Appends one JSON line a measurement.
+Both run in this process, a few epochs each in turn, on the published draw; the ratio of the medians
+counts, for absolute times are those of the machine (a GPU's are not). Memory is measured in
+processes of their own. Prints each measurement and appends it as one JSON line.
 """
 
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,95 +22,190 @@ from typing import Any
 import torch
 
 import erase
-from erase.methods.erase import ERASE, _EraseLearner
+from erase.methods.erase import ERASE
 from erase.task import NodeTask
+from erase.train import _epoch, _Recorded
 from straightforward import SETTINGS, Straightforward
 
 RECORDS = Path(__file__).parent / "records" / "speed.jsonl"
-
 BLOCK = 4  # epochs of one implementation before the other's turn
 
 PEAK = """
-import resource, sys, torch, erase
-clean = erase.load_dataset("pubmed")
+import resource, sys, time, erase
+name, epochs, options = sys.argv[1], int(sys.argv[2]), eval(sys.argv[3])
+clean = erase.load_dataset(name, **options)
 noisy = erase.corrupt(clean, "symmetric", 0.3, draw="fixed")
-model = erase.ERASE.preset("reference", "pubmed", device="cpu", epochs=int(sys.argv[1])).fit(noisy)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, model.score(clean))
+model = erase.ERASE.preset("reference", name, device="cpu", epochs=epochs)
+start = time.perf_counter()
+model.fit(noisy)
+seconds = (time.perf_counter() - start) / epochs
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, seconds, model.score(clean))
 """
 
 
 def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - start
 
 
-def epoch_ratio(dataset: str, epochs: int) -> dict[str, Any]:
+def our_epoch(dataset: str, runs: int, device: str) -> Callable[[], object]:
+    """Return an epoch of `runs` runs with selection, as the loop carries it out."""
+    clean = erase.load_dataset(dataset)
+    tasks = [
+        NodeTask.from_data(erase.corrupt(clean, "symmetric", 0.3, seed=seed))
+        for seed in range(runs)
+    ]
+    learner = ERASE.preset("reference", dataset, device=device)._learner(tasks, range(runs))
+    val = torch.stack([task.val_index for task in tasks]).to(device)
+    given = torch.stack([task.y[task.val_index] for task in tasks]).to(device)
+    work = partial(_epoch, learner, val, given, evaluate=True)
+    replayed = _Recorded(learner, work) if device == "cuda" else work
+    return lambda: torch.stack(list(replayed().watched.values())).tolist()
+
+
+def epoch_ratio(dataset: str, device: str, epochs: int) -> dict[str, Any]:
     """Return median seconds of an epoch with selection, ours and straightforward."""
     clean = erase.load_dataset(dataset)
     noisy = erase.corrupt(clean, "symmetric", 0.3, draw="fixed")
-    task = NodeTask.from_data(noisy)
-    ours = _EraseLearner(ERASE.preset("reference", dataset, device="cpu"), [task], [0])
-    theirs = Straightforward(clean, noisy.y, task.train_mask, task.val_mask, SETTINGS[dataset])
-
-    def our_epoch() -> None:
-        ours.step()
-        ours.evaluate()
+    ours = our_epoch(dataset, 1, device)
+    masks = clean.train_mask, clean.val_mask
+    theirs = Straightforward(clean, noisy.y, *masks, SETTINGS[dataset], device=device)
 
     def their_epoch() -> None:
         theirs.step()
         theirs.select()
 
-    times: dict[str, list[float]] = {"ours": [], "straightforward": []}
-    for _ in range(epochs // BLOCK):
+    block = min(BLOCK, epochs)
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(epochs // block):
         # blocks, since a switch costs caches and waking threads; each block's first epoch warms up
-        times["ours"] += [seconds(our_epoch) for _ in range(BLOCK + 1)][1:]
-        times["straightforward"] += [seconds(their_epoch) for _ in range(BLOCK + 1)][1:]
-    ours_s, theirs_s = median(times["ours"]), median(times["straightforward"])
+        times["ours"] += [seconds(ours) for _ in range(block + 1)][1:]
+        times["theirs"] += [seconds(their_epoch) for _ in range(block + 1)][1:]
+    ours_s, theirs_s = median(times["ours"]), median(times["theirs"])
     return {
         "measure": "epoch with selection",
         "dataset": dataset,
-        "ours_seconds": round(ours_s, 4),
+        "ours_seconds": round(ours_s, 5),
         "straightforward_seconds": round(theirs_s, 4),
         "ratio": round(theirs_s / ours_s, 2),
-        "epochs": epochs,
+        "epochs": len(times["ours"]),
     }
 
 
-def peak_memory(epochs: int) -> dict[str, Any]:
-    """Return the most memory a fit on PubMed holds, data set and libraries included."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(epochs)], capture_output=True, text=True, check=True
-    )
-    peak, accuracy = done.stdout.split()
+def many_runs(runs: int) -> dict[str, Any]:
+    """Return the cost of an epoch of many runs at once beside that of one, on a GPU."""
+    one = our_epoch("cora", 1, "cuda")
+    single = median(seconds(one) for _ in range(30))
+    torch.cuda.reset_peak_memory_stats()
+    many = our_epoch("cora", runs, "cuda")
+    together = median(seconds(many) for _ in range(30))
     return {
-        "measure": "peak memory of fit",
-        "dataset": "pubmed",
-        "epochs": epochs,
-        "gigabytes": round(int(peak) / 1e9, 3),
-        "test_accuracy": float(accuracy),
+        "measure": f"{runs} runs at once",
+        "dataset": "cora",
+        "one_seconds": round(single, 5),
+        "many_seconds": round(together, 5),
+        "ratio": round(together / single, 2),
+        "gigabytes": round(torch.cuda.max_memory_allocated() / 1e9, 2),
     }
+
+
+def main_row() -> dict[str, Any]:
+    """Return the time of ERASE's row of the paper's main table for Cora: 10 cells of 10 runs."""
+    clean = erase.load_dataset("cora")
+    rates = (0.1, 0.2, 0.3, 0.4, 0.5)
+    start = time.perf_counter()
+    means = {}
+    for kind in ("asymmetric", "symmetric"):
+        for rate in rates:
+            noisy = erase.corrupt(clean, kind, rate, draw="fixed")
+            models = ERASE.preset("reference", "cora", device="cuda").fit_many([noisy], range(10))
+            scores = [100 * model.score(clean) for model in models]
+            means[f"{kind} {rate}"] = round(sum(scores) / 10, 2)
+    return {
+        "measure": "main row, 10 cells of 10 runs",
+        "dataset": "cora",
+        "seconds": round(time.perf_counter() - start, 1),
+        "means": means,
+    }
+
+
+def peak_memory(dataset: str, epochs: int, **options: Any) -> dict[str, Any]:
+    """Return the most memory a CPU fit holds, libraries included, and its time per epoch."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, dataset, str(epochs), repr(options)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    peak, per_epoch, accuracy = done.stdout.split()
+    return {
+        "measure": "fit",
+        "dataset": dataset,
+        "options": options,
+        "epochs": epochs,
+        "peak_gigabytes": round(int(peak) / 1e9, 3),
+        "seconds_per_epoch": round(float(per_epoch), 3),
+        "test_accuracy": round(float(accuracy), 4),
+    }
+
+
+def arxiv_sized(times: int) -> dict[str, Any]:
+    """Return the arguments of a `citations` graph `times` as large as ogbn-arxiv."""
+    return {
+        "num_nodes": 169_343 * times,
+        "num_edges": 1_166_243 * times,
+        "num_classes": 40,
+        "num_features": 128,
+        "homophily": 0.65,
+        "dense": True,
+        "train_share": 0.54,
+        "val_share": 0.17,
+    }
+
+
+MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
+    "cpu": {
+        "cora": lambda: epoch_ratio("cora", "cpu", 16),
+        "pubmed": lambda: epoch_ratio("pubmed", "cpu", 2),
+        "memory": lambda: peak_memory("pubmed", 40),
+        "arxiv": lambda: peak_memory("citations", 3, **arxiv_sized(1)),
+        "arxiv-twice": lambda: peak_memory("citations", 3, **arxiv_sized(2)),
+    },
+    "cuda": {
+        "cora": lambda: epoch_ratio("cora", "cuda", 24),
+        "pubmed": lambda: epoch_ratio("pubmed", "cuda", 8),
+        "ten": lambda: many_runs(10),
+        "hundred": lambda: many_runs(100),
+        "row": main_row,
+    },
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--epochs", type=int, default=12, help="timed epochs (default 12)")
+    parser.add_argument("--device", default="cpu", choices=MEASURES)
+    parser.add_argument("--only", nargs="*", help="measures to make (default: all of the device)")
     parser.add_argument("--records", type=Path, default=RECORDS)
     options = parser.parse_args()
     machine = {
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "machine": torch.cuda.get_device_name()
+        if options.device == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads",
         "versions": {"erase": erase.__version__, "torch": torch.__version__},
     }
     options.records.parent.mkdir(parents=True, exist_ok=True)
-    for record in (epoch_ratio("cora", options.epochs), peak_memory(40)):
-        record |= machine
+    for name, measure in MEASURES[options.device].items():
+        if options.only and name not in options.only:
+            continue
+        record = measure() | machine
         with options.records.open("a") as file:
             file.write(json.dumps(record) + "\n")
-        for name, value in record.items():
-            print(f"{name:24} {value}")
-        print()
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    print(f"(this process, straightforward implementation included: {own:.2f} GB)")
+        for key, value in record.items():
+            print(f"{key:24} {value}")
+        print(flush=True)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-# torch says once per process that its CSR layout is in beta; users can do nothing about it.
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+# What torch says once per process about its CSR layout is nothing a user can act upon.
+for _message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are implicitly"):
+    warnings.filterwarnings("ignore", message=_message)
 
 Normalisation = Literal["column", "symmetric", "row"]
 

@@ -164,6 +164,7 @@ class _Recorded:
     """An epoch recorded once as a CUDA graph: a replay costs one launch instead of hundreds."""
 
     def __init__(self, learner: Learner, work: Callable[[], _Epoch]) -> None:
+        self._kept = learner, work  # a replay reads and writes their tensors
         before = learner.state()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
