@@ -5,6 +5,7 @@ This still sees test labels: it is for those who score, corrupt or store a graph
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,34 @@ def split_mask(data: Data, part: str, num_nodes: int) -> Tensor | None:
         if (value := field(data, name)) is not None:
             return node_mask(value, num_nodes, name)
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Who trains, who chooses the epoch and who is asked at the end: three masks [N] bool.
+
+    Attributes:
+        train: the training split; where none is given, every labelled node of no other split.
+        val: the validation split, or nobody.
+        test: the test split; where none is given, every node of no other split.
+        train_is_given: whether there was a training split.
+    """
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    train_is_given: bool
+
+
+def read_splits(data: Data, y: Tensor) -> Splits:
+    """Return the splits of `data` with labels `y` [N]: the one place that decides them."""
+    nobody = torch.zeros(y.numel(), dtype=torch.bool)
+    train, val, test = (split_mask(data, part, y.numel()) for part in ("train", "val", "test"))
+    given = train is not None
+    val = nobody if val is None else val
+    if train is None:
+        train = (y >= 0) & ~val & (~test if test is not None else ~nobody)
+    return Splits(train, val, ~train & ~val if test is None else test, given)
 
 
 def node_mask(value: Any, n: int, name: str) -> Tensor:

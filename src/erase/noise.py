@@ -17,7 +17,7 @@ from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
-from erase.fields import encode_labels, split_mask
+from erase.fields import encode_labels, read_splits
 from erase.seeds import numpy_stream
 from erase.task import NodeTask
 
@@ -218,11 +218,8 @@ def corrupt(
     y, class_names, values = encode_labels(data)
     k = len(class_names)
     given = y.numpy().copy()
-    train, val = split_mask(data, "train", len(y)), split_mask(data, "val", len(y))
-    if val is None:
-        val = torch.zeros(len(y), dtype=torch.bool)
-    if train is None:
-        train = ~val
+    splits = read_splits(data, y)
+    train, val = splits.train, splits.val
     if on not in ("train", "train+val"):
         raise EraseError("on='train' or 'train+val'", repr(on), "Choose one.")
     seen = (train | val).numpy() & (given >= 0)

@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 
 from erase.convert import data_from_arrays, data_from_networkx, data_from_tables, not_a_graph
 from erase.errors import EraseError
-from erase.fields import encode_labels, field, first_true, node_title, read_names, split_mask
+from erase.fields import encode_labels, field, first_true, node_title, read_names
 from erase.matrices import node_features, undirected_edges
 
 
@@ -203,13 +203,10 @@ def _given_splits(
     data: Data, y: Tensor, node_names: tuple[str, ...] | None, notes: list[str]
 ) -> tuple[Tensor, Tensor]:
     """Return the labelled training and validation nodes, [N] bool each."""
-    n, known = y.numel(), y >= 0
-    nobody = torch.zeros(n, dtype=torch.bool)
-    train, val, test = (split_mask(data, part, n) for part in ("train", "val", "test"))
-    val = nobody if val is None else val
-    test = nobody if test is None else test
-    if train is None:
-        train = known & ~val & ~test
+    known = y >= 0
+    splits = read_splits(data, y)
+    train, val, test = splits.train, splits.val, splits.test
+    if not splits.train_is_given:
         notes.append(
             "No training split is given: every labelled node outside validation and test trains."
         )

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from erase.fields import encode_labels, split_mask
+from erase.fields import encode_labels, read_splits
 from erase.methods import NodeClassifier
 from erase.noise import Draw, Matrix, corrupt
 
@@ -44,9 +44,9 @@ def given_labels(
     if protocol.validation == "none":
         clean = copy(clean)
         y, _, _ = encode_labels(clean)
-        train = split_mask(clean, "train", y.numel())
-        clean.val_mask = torch.zeros(y.numel(), dtype=torch.bool)
-        clean.train_mask = train if train is not None else y >= 0
+        splits = read_splits(clean, y)
+        clean.train_mask, clean.test_mask = splits.train, splits.test
+        clean.val_mask = torch.zeros_like(splits.val)
     on: Literal["train", "train+val"] = "train+val" if protocol.validation == "noisy" else "train"
     return corrupt(clean, noise, rate, seed, on=on, draw=protocol.noise)
 
@@ -67,12 +67,10 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
     told, _, _ = encode_labels(given)
     true = values[truth.numpy()]
     known = (truth >= 0).numpy()
-    train = split_mask(given, "train", truth.numel())
-    train_mask = (told >= 0).numpy() if train is None else train.numpy() & (told >= 0).numpy()
+    train_mask = (read_splits(given, told).train & (told >= 0)).numpy()
     wrong = train_mask & known & (truth != told).numpy()
     right = train_mask & known & ~wrong
-    test = split_mask(clean, "test", truth.numel())
-    test_mask = (~(told >= 0).numpy() if test is None else test.numpy()) & known
+    test_mask = read_splits(clean, truth).test.numpy() & known
     hits = model.predict() == true
     scores = {
         "test_accuracy": (hits, test_mask),

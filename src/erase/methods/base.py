@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
-from erase.fields import encode_labels, split_mask
+from erase.fields import encode_labels, read_splits
 from erase.io import load_arrays, save_arrays
 from erase.task import NodeTask
 from erase.train import Fit, Learner, Loop, Outcome
@@ -242,13 +242,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         Without a test mask, on all labelled nodes outside the training and validation masks.
         """
         y, _, values = encode_labels(graph)
-        nodes = split_mask(graph, "test", y.numel())
-        if nodes is None:
-            nodes = torch.ones_like(y, dtype=torch.bool)
-            for part in ("train", "val"):
-                mask = split_mask(graph, part, y.numel())
-                nodes &= ~mask if mask is not None else True
-        nodes = nodes & (y >= 0)
+        nodes = read_splits(graph, y).test & (y >= 0)
         predicted = self.predict()
         if len(predicted) != y.numel():
             raise EraseError(
