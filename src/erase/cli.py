@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch_geometric.data import Data
 
 import erase
@@ -17,10 +19,11 @@ from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.datasets import DATASETS, load_dataset
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
-from erase.fields import encode_labels
+from erase.fields import encode_labels, read_splits
 from erase.heads import HEADS
 from erase.io import atomic_write, read_graph, write_json, write_table
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
+from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
 from erase.noise import NOISES
 from erase.report.demo import write_demo_report
@@ -38,6 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
     except EraseError as error:
         print(f"erase: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # somebody read the first lines and left, as head does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"erase: {error.strerror}: {error.filename}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         kept = getattr(options, "checkpoint", None)
@@ -57,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo",
         help="ERASE against plain cross-entropy on the embedded graph, with a report to open",
-        description="Corrupt 40 %% of the labels of the embedded Debian graph, train ERASE and "
+        description="Corrupt 40 % of the labels of the embedded Debian graph, train ERASE and "
         "plain cross-entropy on them, and write a page with the pictures of the paper.",
     )
     demo.set_defaults(run=_demo)
@@ -99,15 +108,13 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument(
         "--draw",
         choices=["redrawn", "fixed"],
-        default="redrawn",
-        help="redraw the noise from the seed, or use the published draw (default: %(default)s)",
+        help="with --noise: redraw it from the seed, the default, or use the published draw",
     )
     fit.add_argument(
         "--validation",
         choices=["clean", "noisy", "none"],
-        default="clean",
-        help="with --noise: validation labels stay clean, are corrupted too, or are not used "
-        "(default: %(default)s)",
+        help="with --noise: validation labels stay clean, the default, are corrupted too, or are "
+        "not used",
     )
     fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
     _shared(fit, out=None)
@@ -176,14 +183,20 @@ def _demo(options: argparse.Namespace) -> None:
 def _fit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
     method = _method(options, name)
-    protocol = Protocol(noise=options.draw, validation=options.validation)
+    protocol = Protocol(options.draw or "redrawn", options.validation or "clean")
     given = clean
     if options.noise is not None:
         noise, rate = _noise(options.noise)
         given = given_labels(clean, noise, rate, options.seed, protocol)
+    elif options.draw or options.validation:
+        raise EraseError(
+            "--draw and --validation beside --noise", "no --noise", "Add it, or leave them out."
+        )
     out = options.out or Path("out") / f"{name}-{options.method}"
-    out.mkdir(parents=True, exist_ok=True)
     options.checkpoint = out / "checkpoint.safetensors"
+    if options.resume and not options.checkpoint.exists() and (out / "summary.json").exists():
+        _say(options, f"Nothing to resume: {out} holds the results of a finished run.")
+        return
     start = time.perf_counter()
     method.fit(
         given, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
@@ -195,6 +208,7 @@ def _fit(options: argparse.Namespace) -> None:
     summary: dict[str, Any] = {
         "graph": options.graph,
         **method.settings(),
+        "device": str(resolve_device(method.device)),
         "noise": options.noise,
         "protocol": vars(protocol) if options.noise else None,
         "best_epoch": method.best_epoch_,
@@ -223,19 +237,21 @@ def _graph(name: str) -> tuple[Data, str]:
             f"{name!r}, which is neither",
             f"Datasets: {', '.join(DATASETS)}.",
         )
-    return read_graph(name), Path(name).stem
+    return read_graph(name), Path(name).resolve().stem
 
 
 def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
     """Return the method with its preset and the user's parameters."""
     cls = METHODS[options.method]
     changes = {"seed": options.seed, "device": options.device}
-    known = cls().get_params(deep=False)
+    known = {k: v for k, v in cls().get_params(deep=False).items() if k not in changes}
     for setting in options.set:
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
             raise EraseError(
-                f"--set KEY=VALUE with KEY among {', '.join(known)}", setting, "Correct the name."
+                f"--set KEY=VALUE with KEY among {', '.join(known)}",
+                setting,
+                "Correct the name; seed and device have options of their own.",
             )
         changes[key] = _value(text, known[key])
     method = ERASE.preset(options.preset, dataset, **changes) if cls is ERASE else cls(**changes)
@@ -267,6 +283,8 @@ def _noise(text: str) -> tuple[str, float]:
 def _predictions(method: NodeClassifier, clean: Data, given: Data) -> pd.DataFrame:
     """Return one row a node: what was given, what is predicted, how probable."""
     told, names, _ = encode_labels(given)
+    splits = read_splits(given, told)
+    told = torch.where(splits.train | splits.val, told, -1)
     class_names = np.array([*names, ""])  # -1, unknown, is the last
     proba = method.predict_proba()
     columns: dict[str, Any] = {"node": np.arange(len(proba))}

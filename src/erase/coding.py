@@ -47,6 +47,8 @@ def _rate(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
 def _rate_by_svd(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Return the same from the singular values, finite for rows as huge as float32 allows."""
     largest = z.abs().max().double()
+    if not torch.isfinite(largest):  # diverged: for the loop to notice, not for LAPACK to refuse
+        return z.new_full((), math.nan), torch.zeros_like(z)
     u, sigma, vt = torch.linalg.svd(z.double() / largest, full_matrices=False)
     log_energy = math.log(scale) + 2 * (largest.log() + sigma.log())  # log of c σ²
     rate = 0.5 * torch.nn.functional.softplus(log_energy).sum()

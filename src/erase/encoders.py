@@ -201,7 +201,8 @@ class _RowNormalised(Function):
     def forward(ctx: Any, h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
         negative = h.clamp(max=0)
         norm = torch.add(h.clamp(min=0), negative, alpha=-norm_slope).sum(-1, keepdim=True)
-        inverse = torch.where(norm > 0, norm.reciprocal(), 0.0)
+        tiny = torch.finfo(h.dtype).tiny  # below it a reciprocal overflows
+        inverse = torch.where(norm > tiny, norm.reciprocal(), 0.0)
         out = h.sub(negative, alpha=1 - numerator_slope).mul_(inverse)
         ctx.slopes = numerator_slope, norm_slope
         ctx.save_for_backward(h, out, inverse)

@@ -120,7 +120,9 @@ def _by_sklearn(
         x, train = points.cpu().numpy(), index.cpu().numpy()
         with _blas().limit(limits=1, user_api="blas"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            answer = _sklearn_proba(build(seed), x, x[train], classes.cpu().numpy(), num_classes)
+            answer = _sklearn_proba(
+                build(seed % 2**32), x, x[train], classes.cpu().numpy(), num_classes
+            )
         proba.append(torch.from_numpy(answer))
     return torch.stack(proba).to(z)
 

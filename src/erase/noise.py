@@ -209,7 +209,8 @@ def corrupt(
     Args:
         data: a graph with clean labels.
         noise: a name in :data:`NOISES`, or your own matrix ``[true, given]`` [K, K].
-        rate: φ, the expected share of wrong labels; None with your own matrix.
+        rate: φ, the expected share of wrong labels; None with your own matrix. Instance noise has
+            this mean before its rates are cut to [0, 1], which moves it where φ is near 0 or 1.
         seed: of the draw.
         on: which labels are corrupted, "train" or "train+val"; validation labels stay clean
             with the first.
@@ -259,6 +260,8 @@ def _draw(
         raise EraseError("draw='redrawn' or 'fixed'", repr(draw), "Choose one.")
     rng = numpy_stream(seed, f"noise {noise}")
     build = NOISES[noise].matrix
+    if rate == 0:
+        return y[nodes]
     if build is None:
         x = NodeTask.from_data(data).x
         return _flip_instances(y[nodes], _rows(x, nodes), k, rate, rng)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -241,9 +242,10 @@ class Loop:
                     result = _Epoch(result.watched, learner.evaluate())
                 values = torch.stack(list(result.watched.values())).T.tolist()  # the one wait
                 records = [
-                    {"epoch": float(epoch), **dict(zip(result.watched, row, strict=True))}
+                    {"epoch": epoch, **dict(zip(result.watched, row, strict=True))}
                     for row in values
                 ]
+                _check_finite(records)
                 better = [
                     i
                     for i, (run, record) in enumerate(zip(runs, records, strict=True))
@@ -287,6 +289,17 @@ class _Run:
         return True
 
 
+def _check_finite(records: list[dict[str, float]]) -> None:
+    """Raise an EraseError where a loss is no number any more."""
+    for record in records:
+        if not math.isfinite(record["loss"]):
+            raise EraseError(
+                "a finite loss",
+                f"{record['loss']} in epoch {record['epoch']}",
+                "Lower lr, or rescale the features: some are too large to multiply.",
+            )
+
+
 def _keep(best: State, learner: Learner, outcome: Outcome, better: list[int]) -> State:
     """Return `best` with the outcome and the weights of the runs `better` put in."""
     now = {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
@@ -321,7 +334,7 @@ def _read_checkpoint(
     path: Path, fingerprint: str, learner: Learner
 ) -> tuple[int, list[_Run], State]:
     arrays, metadata = load_arrays(path)
-    if metadata.get("fingerprint") != fingerprint:
+    if not isinstance(metadata, dict) or metadata.get("fingerprint") != fingerprint:
         raise EraseError(
             "a checkpoint of the same graph, labels and parameters",
             f"one of another run in {path}",

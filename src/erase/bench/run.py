@@ -79,4 +79,4 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
         "accuracy_correct": (hits, right),
     }
     shares = {name: float(np.mean(hit[mask])) for name, (hit, mask) in scores.items() if mask.any()}
-    return shares | {"mislabelled": float(wrong.sum()), "train_labels": float(train_mask.sum())}
+    return shares | {"mislabelled": int(wrong.sum()), "train_labels": int(train_mask.sum())}

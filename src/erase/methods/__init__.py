@@ -18,6 +18,7 @@ METHODS: dict[str, type[NodeClassifier]] = {
 def load_model(path: str | PathLike[str]) -> NodeClassifier:
     """Read a fitted method from a file that its `save` wrote."""
     _, metadata = load_arrays(Path(path))
+    metadata = metadata if isinstance(metadata, dict) else {}
     for method in METHODS.values():
         if method.__name__ == metadata.get("method"):
             return method.load(path)

@@ -39,7 +39,7 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, kinds):
             return False
         above = self.low < value if self.open_low else self.low <= value
-        return bool(above and value <= self.high)
+        return bool(above and value <= self.high and np.isfinite(value))
 
     def __str__(self) -> str:
         """Return the constraint in words."""
@@ -79,7 +79,9 @@ def resolve_device(device: str) -> torch.device:
     try:
         resolved = torch.device(device)
     except (RuntimeError, TypeError):
-        raise EraseError("device 'auto', 'cpu' or 'cuda'", repr(device), "Choose one.") from None
+        resolved = torch.device("meta")
+    if resolved.type not in ("cpu", "cuda"):
+        raise EraseError("device 'auto', 'cpu' or 'cuda'", repr(device), "Choose one.")
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise EraseError("a CUDA device", "none that torch can see", "Use device='cpu'.")
     return resolved
@@ -230,11 +232,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     def predict_proba(self) -> NDArray[np.float32]:
         """Return the probability of every class for every node [N, K]."""
-        return self._fitted().outcome.proba.numpy()
+        return self._fitted().outcome.proba.numpy().copy()
 
     def transform(self) -> NDArray[np.float32]:
         """Return the representation of every node [N, D]."""
-        return self._fitted().outcome.embedding.numpy()
+        return self._fitted().outcome.embedding.numpy().copy()
 
     def score(self, graph: Data) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
@@ -284,6 +286,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a method that `save` wrote; it predicts exactly as before."""
         arrays, metadata = load_arrays(Path(path))
+        metadata = metadata if isinstance(metadata, dict) else {}
         if metadata.get("method") != cls.__name__ or metadata.get("format") != _FORMAT:
             raise EraseError(
                 f"a file written by {cls.__name__}.save",

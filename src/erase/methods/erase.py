@@ -210,9 +210,10 @@ class ERASE(NodeClassifier):
         """
         if recipe not in RECIPES:
             raise EraseError(f"a recipe among {', '.join(RECIPES)}", repr(recipe), "Choose one.")
-        settings = DATASET_SETTINGS.get(dataset or "", {})
+        known = (dataset or "").lower()
+        settings = DATASET_SETTINGS.get(known, {})
         if recipe == "reference":
-            settings = settings | REFERENCE_DEPARTURES.get(dataset or "", {})
+            settings = settings | REFERENCE_DEPARTURES.get(known, {})
         return cls(**(RECIPES[recipe] | settings | changes))
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
@@ -238,8 +239,11 @@ class _EraseLearner(Learner):
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
         self.denoised = torch.stack([self._denoise(t) for t in tasks])  # [R, N, K]
         trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
-        classes = one_hot(self.denoised.argmax(2), self.num_classes)
-        self.members = (classes * trains[..., None]).float()  # [R, N, K]
+        # a label that faded away entirely (α^T = 0) still counts as given
+        faded = self.denoised.sum(2) == 0
+        given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
+        classes = torch.where(faded, given, self.denoised.argmax(2))
+        self.members = (one_hot(classes, self.num_classes) * trains[..., None]).float()  # [R, N, K]
         self.encoder = self._encoder("weights", method.width, method.output)
         self.network: nn.ModuleDict = nn.ModuleDict({"encoder": self.encoder})
         if method.semantics == "cross-entropy":
