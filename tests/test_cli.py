@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import erase
 from conftest import two_communities
-from erase.cli import main
+from erase.bench import Protocol, given_labels, score
+from erase.cli import _parser, main
 from erase.datasets import DATASETS
 from erase.encoders import ENCODERS
 from erase.heads import HEADS
@@ -179,6 +181,209 @@ def test_demo_writes_a_report_and_a_table(
     printed = capsys.readouterr().out
     for row in told["scores"].values():
         assert f"{100 * row['test_accuracy']:.1f} %" in printed
+
+
+def test_the_demo_trains_both_methods_on_the_same_noisy_labels_and_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = two_communities(size=40, classes=3)
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("erase.cli.load_dataset", lambda name: clean)
+    monkeypatch.setattr("erase.cli.write_demo_report", lambda page, **parts: seen.update(parts))
+    arguments = ["--epochs", "2", "--seed", "3", "--rate", "0.3", "--device", "cpu", "--quiet"]
+    assert main(["demo", "--out", str(tmp_path), *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+    expected = erase.corrupt(clean, "symmetric", 0.3, seed=3, on="train+val")
+    assert torch.equal(seen["given"].y, expected.y)
+    assert (seen["graph"], seen["noise"]) == (clean, "symmetric:0.3")
+    for name, model in seen["models"].items():
+        assert (model.seed, model.epochs, len(model.history_)) == (3, 2, 2)
+        assert seen["scores"][name] == score(model, clean, expected)
+    told = summary(tmp_path)
+    assert told["scores"] == seen["scores"]
+    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+
+
+def test_defaults_of_the_commands() -> None:
+    shared = {"seed": 0, "device": "auto", "json": False, "quiet": False}
+    fit, demo = vars(_parser().parse_args(["fit", "g"])), vars(_parser().parse_args(["demo"]))
+    del fit["run"], demo["run"]
+    assert demo == shared | {"out": Path("demo"), "rate": 0.4, "epochs": 150}
+    assert fit == shared | {
+        "graph": "g",
+        "out": None,
+        "method": "erase",
+        "preset": "reference",
+        "set": [],
+        "noise": None,
+        "draw": None,  # redrawn
+        "validation": None,  # clean
+        "resume": False,
+    }
+
+
+def test_a_demo_of_no_epochs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", "--epochs", "0"])
+    assert "at least 1, not 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("draw", ["redrawn", "fixed"])
+@pytest.mark.parametrize("validation", ["clean", "noisy", "none"])
+def test_draw_validation_and_seed_reach_the_labels_and_the_method(
+    graph: Path, tmp_path: Path, draw: Any, validation: Any
+) -> None:
+    out = tmp_path / "out"
+    noise = ["--noise", "symmetric:0.5", "--seed", "3", "--draw", draw, "--validation", validation]
+    main(["fit", str(graph), "--method", "ce", "--out", str(out), "--quiet", *noise, *SMALL])
+    told, clean = summary(out), erase.read_graph(graph)
+    assert told["protocol"] == {"noise": draw, "validation": validation}
+    assert told["seed"] == 3
+    given = given_labels(clean, "symmetric", 0.5, 3, Protocol(draw, validation))
+    table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
+    names = ["apple", "pear", "plum", ""]
+    assert table["given"].tolist() == [names[k] for k in given.y.tolist()]
+    assert told["scores"] == score(erase.load_model(out / "model.safetensors"), clean, given)
+
+
+def test_the_table_of_predictions_tells_probability_and_semantic_label(
+    graph: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    noise = ["--noise", "symmetric:0.5", "--set", "trust=0.2"]
+    main(["fit", str(graph), "--out", str(out), "--quiet", *noise, *ERASE_SMALL])
+    table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
+    model = erase.load_model(out / "model.safetensors")
+    np.testing.assert_allclose(table["probability"], model.predict_proba().max(1), rtol=1e-5)
+    names = np.array(["apple", "pear", "plum"])
+    assert table["semantic"].tolist() == names[model.labels_].tolist()
+    assert table["semantic"].tolist() != table["predicted"].tolist()
+
+
+def test_the_summary_tells_epochs_and_settings(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    still = ["--set", "lr=1e-12", "--set", "dropout=0", "--set", "patience=2"]
+    main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *still])
+    told = summary(out)
+    assert (told["best_epoch"], told["epochs_run"]) == (1, 3)
+    assert (told["noise"], told["protocol"]) == (None, None)
+    assert told["dropout"] == 0.0
+    assert isinstance(told["dropout"], float)
+    assert (told["method"], told["version"]) == ("ERASE", erase.__version__)
+
+
+def test_switches_may_be_written_as_python_writes_them(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, "--set", "denoise=False"])
+    assert summary(out)["denoise"] is False
+
+
+def test_a_dataset_brings_its_settings_in_any_case_of_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(name: str) -> Any:
+        asked.append(name)
+        return two_communities(size=40, classes=3)
+
+    monkeypatch.setattr("erase.cli.load_dataset", load)
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "CiteSeer", "--quiet", *ERASE_SMALL]) == 0
+    assert asked == ["citeseer"]
+    told = summary(tmp_path / "out" / "citeseer-erase")
+    assert (told["eps2"], told["steps"], told["normalisation"]) == (0.4, 4, "column")
+    assert main(["fit", "CiteSeer", "--quiet", "--method", "ce", *SMALL]) == 0
+    assert (tmp_path / "out" / "citeseer-ce" / "summary.json").exists()
+
+
+def test_notes_of_the_door_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = two_communities(size=20)
+    del data.train_mask, data.val_mask, data.test_mask
+    write_graph(data, tmp_path / "bare.npz")
+    arguments = ["fit", str(tmp_path / "bare.npz"), "--out", str(tmp_path / "out"), *SMALL]
+    main([*arguments, "--method", "ce"])
+    assert "Note: No training split is given" in capsys.readouterr().err
+
+
+def test_an_interrupted_demo_does_not_offer_to_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("erase.cli.load_dataset", stop)
+    assert main(["demo", "--out", str(tmp_path)]) == 130
+    told = capsys.readouterr().err
+    assert "interrupted." in told
+    assert "--resume" not in told
+
+
+def test_the_printed_table_names_each_share(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    main(["fit", str(graph), "--method", "ce", "--out", str(out), "--noise", "pair:0.4", *SMALL])
+    head, row = capsys.readouterr().out.splitlines()[:2]
+    assert head.split("  ", 1)[1].split("  ") == [
+        "test accuracy",
+        "wrong labels corrected",
+        "right labels kept",
+    ]
+    scores = summary(out)["scores"]
+    shown = (scores[key] for key in ("test_accuracy", "correction_rate", "accuracy_correct"))
+    assert row.split()[1::2] == [f"{100 * share:.1f}" for share in shown]
+
+
+def test_only_given_labels_are_shown_as_given(graph: Path, tmp_path: Path) -> None:
+    main(["fit", str(graph), "--out", str(tmp_path), "--quiet", "--method", "ce", *SMALL])
+    table = pd.read_csv(tmp_path / "predictions.csv", keep_default_na=False)
+    clean = erase.read_graph(graph)
+    given = (clean.train_mask | clean.val_mask).numpy()
+    assert (table["given"] != "").tolist() == given.tolist()
+
+
+@pytest.mark.parametrize("option", [["--draw", "fixed"], ["--validation", "none"]])
+def test_options_of_the_noise_need_noise(
+    option: list[str], graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", str(graph), *option]) == 2
+    assert "Add it, or leave them out" in capsys.readouterr().err
+
+
+def test_the_seed_has_one_place(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", str(graph), "--set", "seed=5"]) == 2
+    assert "options of their own" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_not_resumed(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["fit", str(graph), "--out", str(tmp_path / "out"), "--method", "ce", *SMALL]
+    main(arguments)
+    written = (tmp_path / "out" / "summary.json").stat().st_mtime_ns
+    assert main([*arguments, "--resume"]) == 0
+    assert "Nothing to resume" in capsys.readouterr().err
+    assert (tmp_path / "out" / "summary.json").stat().st_mtime_ns == written
+
+
+def test_a_place_one_cannot_write_to_is_a_sentence(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    arguments = ["fit", str(graph), "--out", str(tmp_path / "file"), "--method", "ce", *SMALL]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("erase: File exists")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    listing = " ".join(command("list", "datasets"))
+    done = subprocess.run(
+        f"{listing} | head -1", shell=True, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("cora")
+    assert done.stderr == ""
 
 
 def command(*arguments: str) -> list[str]:

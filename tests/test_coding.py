@@ -1,6 +1,7 @@
 """Coding rates against a float64 reference by singular values, in value and gradient."""
 
 import math
+from collections.abc import Callable
 
 import hypothesis.strategies as st
 import pytest
@@ -211,3 +212,67 @@ def test_ntvr_compares_with_the_tolerance_of_eps() -> None:
     assert float(ntvr(w, eps2)) == pytest.approx(1.0, rel=0.02)  # the tolerance itself
     assert float(ntvr(0.5 * w, eps2)) == pytest.approx(0.5**d, rel=0.02)
     assert float(ntvr(w, 4 * eps2)) == pytest.approx(0.5**d, rel=0.02)
+
+
+@pytest.mark.parametrize("scale", [30.0, 3e3, 1e6])
+def test_flat_sets_of_any_scale_match_the_float64_reference(scale: float) -> None:
+    """I + c ZᵀZ with rank 2 of 6 has a float32 Cholesky factor of rounding errors only."""
+    generator = torch.Generator().manual_seed(4)
+    flat = torch.randn(30, 2, generator=generator) @ torch.randn(2, 6, generator=generator)
+    z, membership = scale * flat, torch.arange(30) % 2
+    ours, theirs = z.clone().requires_grad_(), z.double().requires_grad_()
+    reduction, rate, class_rate = rate_reduction(ours, membership, 2, eps2=0.05, gamma=2.0)
+    alone = coding_rate(z, 0.05)
+    expected, expected_class = reference(theirs, membership, 2, 0.05)
+    torch.testing.assert_close(rate.double(), expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(alone.double(), expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(class_rate.double(), expected_class, rtol=1e-3, atol=1e-3)
+    reduction.backward()
+    assert ours.grad is not None
+    assert bool(torch.isfinite(ours.grad).all())
+
+
+def test_a_small_class_is_factored_on_its_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    cholesky = torch.linalg.cholesky
+
+    def watched(matrix: Tensor) -> Tensor:
+        seen.append(matrix.shape[0])
+        factor: Tensor = cholesky(matrix)
+        return factor
+
+    monkeypatch.setattr(torch.linalg, "cholesky", watched)
+    membership = torch.tensor([0] * 5 + [1] * 95)
+    rate_reduction(torch.randn(100, 20) / 20, membership, 2, eps2=0.5)
+    assert seen == [5, 20, 20]
+
+
+def test_gamma_is_one_unless_said_otherwise() -> None:
+    z, membership = torch.randn(20, 6), torch.arange(20) % 3
+    reduction, rate, class_rate = rate_reduction(z, membership, 3, eps2=0.1)
+    torch.testing.assert_close(reduction, rate - class_rate)
+
+
+def test_gradients_are_scaled_by_what_comes_from_above() -> None:
+    z, membership = torch.randn(20, 6, dtype=torch.float64), torch.arange(20) % 3
+    functions: list[Callable[[Tensor], Tensor]] = [
+        lambda t: coding_rate(t, 0.1),
+        lambda t: class_coding_rate(t, membership, 3, 0.1),
+        lambda t: rate_reduction(t, membership, 3, eps2=0.1, gamma=2.0)[0],
+    ]
+    for function in functions:
+        grads = []
+        for factor in (1.0, -3.0):
+            leaf = z.clone().requires_grad_()
+            (factor * function(leaf)).backward()
+            assert leaf.grad is not None
+            grads.append(leaf.grad)
+        torch.testing.assert_close(grads[1], -3.0 * grads[0])
+
+
+def test_only_the_reduction_carries_a_gradient() -> None:
+    z = torch.randn(20, 6, requires_grad=True)
+    reduction, rate, class_rate = rate_reduction(z, torch.arange(20) % 3, 3, eps2=0.1)
+    assert reduction.requires_grad
+    assert not rate.requires_grad
+    assert not class_rate.requires_grad

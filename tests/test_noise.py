@@ -8,11 +8,13 @@ import pytest
 import torch
 from hypothesis import given
 from numpy.typing import NDArray
+from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from conftest import two_communities
 from erase.errors import EraseError
 from erase.noise import NOISES, corrupt, flip, one_way, pair, published_draw, symmetric
+from erase.seeds import numpy_stream
 
 
 def labelled(n: int, k: int, seed: int = 0) -> Data:
@@ -62,6 +64,8 @@ def by_choice(y: NDArray[np.int64], k: int, kind: str, rate: float) -> NDArray[n
     legacy = np.random.RandomState(123)
     if kind == "symmetric":
         matrix = symmetric(k, rate)
+    elif kind == "pair":
+        matrix = pair(k, rate)
     else:
         matrix = (1 - rate) * np.eye(k)
         for i in range(k):
@@ -69,7 +73,7 @@ def by_choice(y: NDArray[np.int64], k: int, kind: str, rate: float) -> NDArray[n
     return np.array([legacy.choice(k, p=matrix[label]) for label in y])
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "pair", "asymmetric"])
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
 def test_the_published_draw_is_reproduced_choice_by_choice(kind: str, rate: float) -> None:
     y = np.random.default_rng(1).integers(0, 7, 140)
@@ -187,3 +191,117 @@ def test_ten_million_labels_take_seconds() -> None:
     given_labels = flip(y, symmetric(10, 0.3), uniform)
     assert time.perf_counter() - start < 10
     assert np.mean(given_labels != y) == pytest.approx(0.3, abs=0.001)
+
+
+@pytest.mark.parametrize("name", ["symmetric", "pair", "asymmetric", "random"])
+def test_matrix_and_flips_come_from_two_streams_of_the_seed(name: str) -> None:
+    data = labelled(500, 6)
+    build = NOISES[name].matrix
+    assert build is not None
+    for seed in (0, 4):
+        matrix = build(6, 0.5, numpy_stream(seed, f"noise {name}"))
+        uniform = numpy_stream(seed, "noise flips").random(500)
+        noisy = corrupt(data, name, 0.5, seed=seed).y
+        assert noisy.tolist() == flip(data.y.numpy(), matrix, uniform).tolist()
+
+
+def test_asymmetric_targets_differ_by_class_and_by_seed() -> None:
+    build = NOISES["asymmetric"].matrix
+    assert build is not None
+    shifts = set()
+    for seed in range(5):
+        targets = (build(8, 0.5, np.random.default_rng(seed)) - 0.5 * np.eye(8)).argmax(1)
+        shifts.add(tuple((targets - np.arange(8)) % 8))
+    assert len(shifts) == 5
+    assert all(len(set(shift)) > 1 for shift in shifts)  # not one shift for all classes
+
+
+def test_random_noise_differs_between_classes_and_by_class() -> None:
+    build = NOISES["random"].matrix
+    assert build is not None
+    matrix = build(5, 0.5, np.random.default_rng(0))
+    wrong = matrix[~np.eye(5, dtype=bool)].reshape(5, 4)
+    assert (wrong.std(1) > 0.01).all()
+    for i in range(5):
+        for j in range(i):
+            others = [c for c in range(5) if c not in (i, j)]
+            ratio = matrix[i, others] / matrix[j, others]
+            assert ratio.std() > 0.05  # not one distribution for all
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_instance_noise_follows_its_definition_node_by_node(seed: int) -> None:
+    data = labelled(300, 4)
+    data.x = 4 * data.x
+    data.train_mask = torch.arange(300) % 3 != 0
+    rng = numpy_stream(seed, "noise instance")
+    nodes = data.train_mask.nonzero().flatten().tolist()
+    low, high = (0 - 0.4) / 0.1, (1 - 0.4) / 0.1
+    rates = truncnorm.rvs(low, high, 0.4, 0.1, size=len(nodes), random_state=rng)
+    flipped, uniform = rng.random(len(nodes)) < rates, rng.random(len(nodes))
+    weight = [rng.standard_normal((5, 4), np.float32) for _ in range(4)]
+    expected = data.y.tolist()
+    for i, node in enumerate(nodes):
+        true = int(data.y[node])
+        if flipped[i]:
+            power = np.exp(data.x[node].numpy().astype(np.float64) @ weight[true])
+            power[true] = 0.0
+            expected[node] = int(np.searchsorted(power.cumsum() / power.sum(), uniform[i]))
+    noisy = corrupt(data, "instance", 0.4, seed=seed)
+    assert noisy.y[data.train_mask].tolist() == [expected[node] for node in nodes]
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1.0])
+def test_the_rates_of_instance_noise_spread_by_a_tenth_inside_zero_and_one(rate: float) -> None:
+    """At its ends a truncated normal has the mean 0.1 · √(2/π) ≈ 0.08 away from them."""
+    data = labelled(60_000, 3)
+    share = float((corrupt(data, "instance", rate).y != data.y).float().mean())
+    assert abs(share - rate) == pytest.approx(0.1 * (2 / np.pi) ** 0.5, abs=0.004)
+
+
+@pytest.mark.parametrize("noise", sorted(NOISES))
+def test_no_noise_is_no_noise(noise: str) -> None:
+    data = labelled(3_000, 3)
+    assert torch.equal(corrupt(data, noise, 0.0).y, data.y)
+
+
+def test_on_both_splits_training_labels_err_too() -> None:
+    data = two_communities(size=200)
+    both = corrupt(data, "symmetric", 0.5, seed=0, on="train+val")
+    for part in (data.train_mask, data.val_mask):
+        assert 0.35 < float((both.y != data.y)[part].float().mean()) < 0.65
+
+
+def test_unknown_labels_stay_unknown() -> None:
+    data = two_communities(size=50)
+    data.y[:10] = -1  # training nodes
+    noisy = corrupt(data, "symmetric", 0.5)
+    assert bool((noisy.y[:10] == -1).all())
+    assert bool((noisy.y[10:50] >= 0).all())
+
+
+def test_without_a_training_split_validation_labels_still_stay_clean() -> None:
+    data = two_communities(size=100)
+    del data.train_mask, data.test_mask
+    noisy = corrupt(data, "pair", 1.0)
+    assert torch.equal(noisy.y[data.val_mask], data.y[data.val_mask])
+    assert torch.equal(noisy.y[~data.val_mask], 1 - data.y[~data.val_mask])
+
+
+def test_given_class_names_are_kept() -> None:
+    data = two_communities()
+    data.class_names = ["apple", "pear"]
+    assert corrupt(data, "pair", 0.5).class_names == ["apple", "pear"]
+
+
+def test_more_bad_requests_say_what_to_do() -> None:
+    data = two_communities()
+    with pytest.raises(EraseError, match="draw='redrawn' or 'fixed'"):
+        corrupt(data, "pair", 0.1, draw="again")  # type: ignore[arg-type]
+    with pytest.raises(EraseError, match="probabilities"):
+        corrupt(data, np.array([[1.5, -0.5], [0.0, 1.0]]))
+    with pytest.raises(EraseError, match="rows sum to 1"):
+        corrupt(data, np.array([[0.5, 0.0], [0.5, 1.0]]))  # columns do
+    data.y = torch.zeros_like(data.y)
+    with pytest.raises(EraseError, match="at least two classes"):
+        corrupt(data, "pair", 0.1)

@@ -1,6 +1,11 @@
 """The loop: which epoch is taken, when it stops, and that a broken run ends as an unbroken one."""
 
+import io
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -159,3 +164,165 @@ def test_progress_goes_to_stderr_in_plain_lines(
     assert "val_accuracy 0.1" in captured.err
     run([1, 2])
     assert capsys.readouterr().err == ""
+
+
+def test_an_epoch_without_a_hit_is_still_the_best_of_its_kind() -> None:
+    fit = run([0, 0, 0])
+    assert (fit.best_epoch, float(fit.outcome.embedding[0])) == (1, 1.0)
+
+
+def test_a_resumed_run_remembers_how_good_its_best_epoch_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    right = [1, 9, 2, 3, 8]
+    loop = interrupted(tmp_path / "run.safetensors", right, 3)
+    fit = run(right, loop=loop)
+    assert (fit.best_epoch, float(fit.outcome.embedding[0])) == (2, 2.0)
+
+
+def other_edge(task: NodeTask) -> NodeTask:
+    edges = task.edge_index.clone()
+    edges[:, -1] = edges[:, -2]
+    return replace(task, edge_index=edges)
+
+
+def other_entry(task: NodeTask) -> NodeTask:
+    x = task.x.clone()
+    x.values()[0] += 1
+    return replace(task, x=x)
+
+
+def other_column(task: NodeTask) -> NodeTask:
+    """The same values, one of them elsewhere."""
+    columns = task.x.col_indices().clone()
+    start, end = task.x.crow_indices()[:2].tolist()
+    free = sorted(set(range(task.num_features)) - set(columns[start:end].tolist()))
+    columns[start] = free[0]
+    x = torch.sparse_csr_tensor(
+        task.x.crow_indices(), columns, task.x.values(), task.x.shape, check_invariants=False
+    )
+    return replace(task, x=x)
+
+
+def other_label(task: NodeTask) -> NodeTask:
+    y = task.y.clone()
+    y[task.train_index[0]] = 1 - y[task.train_index[0]]
+    return replace(task, y=y)
+
+
+def other_split(task: NodeTask) -> NodeTask:
+    """The same labels, one of them for validation."""
+    moved = torch.zeros_like(task.train_mask)
+    moved[task.train_index[0]] = True
+    return replace(task, train_mask=task.train_mask ^ moved, val_mask=task.val_mask | moved)
+
+
+@pytest.mark.parametrize(
+    "change", [other_edge, other_entry, other_column, other_label, other_split]
+)
+def test_a_checkpoint_belongs_to_its_edges_features_labels_and_splits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[NodeTask], NodeTask]
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    own = replace(task(), x=task().x.to_dense().to_sparse_csr())
+    path = tmp_path / "run.safetensors"
+    learner = Scripted(own, [1, 2])
+    Loop(checkpoint=path).run(learner, [own], {}, epochs=2, patience=9)
+    loop = Loop(checkpoint=path, resume=True)
+    loop.run(Scripted(own, [1, 2]), [own], {}, epochs=2, patience=9)
+    with pytest.raises(EraseError, match="same graph, labels and parameters"):
+        loop.run(Scripted(change(own), [1, 2]), [change(own)], {}, epochs=2, patience=9)
+
+
+class Slow(Scripted):
+    """Takes `seconds` of a clock that stands still otherwise for every epoch."""
+
+    def __init__(self, task: NodeTask, epochs: int, seconds: float) -> None:
+        super().__init__(task, [1] * epochs)
+        self.now, self.seconds = 100.0, seconds
+
+    def step(self) -> dict[str, torch.Tensor]:
+        self.now += self.seconds
+        return super().step()
+
+
+@pytest.mark.parametrize(
+    ("save_cost", "saved"), [(0.0, [3, 6, 9, 12, 15]), (0.5, [3, 14])], ids=["quick", "slow"]
+)
+def test_checkpoints_are_seconds_apart_and_rarer_where_they_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_cost: float, saved: list[int]
+) -> None:
+    learner = Slow(task(), 16, seconds=1.0)
+    epochs = []
+
+    def save(path: Path, arrays: Any, metadata: dict[str, Any]) -> None:
+        epochs.append(metadata["epoch"])
+        learner.now += save_cost
+
+    monkeypatch.setattr("erase.train.time", SimpleNamespace(monotonic=lambda: learner.now))
+    monkeypatch.setattr("erase.train.save_arrays", save)
+    loop = Loop(checkpoint=tmp_path / "run.safetensors")
+    loop.run(learner, [learner.task], {}, epochs=16, patience=99)
+    assert epochs == saved  # every 3 s; after a save of 0.5 s every 3 · 7 · 0.5 = 10.5 s
+
+
+def test_a_line_every_ten_seconds_tells_the_rate_and_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = Slow(task(), 8, seconds=4.0)
+    monkeypatch.setattr("erase.train.time", SimpleNamespace(monotonic=lambda: learner.now))
+    Loop(progress=True).run(learner, [learner.task], {}, epochs=8, patience=99)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["3/8", "6/8"]
+    assert lines[0].endswith("0.2 epochs/s, ≤ 20 s left")
+    assert lines[1].endswith("0.2 epochs/s, ≤ 8 s left")
+
+
+def test_progress_of_a_resumed_run_counts_its_own_epochs_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        interrupted(tmp_path / "run.safetensors", [1] * 8, 5)
+    learner = Slow(task(), 8, seconds=10.0)
+    monkeypatch.setattr("erase.train.time", SimpleNamespace(monotonic=lambda: learner.now))
+    loop = Loop(checkpoint=tmp_path / "run.safetensors", resume=True, progress=True)
+    loop.run(learner, [learner.task], {}, epochs=8, patience=99)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("epoch 6/8")
+    assert first.endswith("0.1 epochs/s, ≤ 20 s left")
+
+
+def test_a_terminal_gets_a_bar_that_starts_where_the_run_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    loop = interrupted(tmp_path / "run.safetensors", [1] * 6, 4)
+    bars = []
+
+    class Bar:
+        def __init__(self, **settings: Any) -> None:
+            self.settings, self.updates, self.closed = settings, 0, False
+            self.postfix: dict[str, str] = {}
+            bars.append(self)
+
+        def update(self) -> None:
+            self.updates += 1
+
+        def set_postfix(self, postfix: dict[str, str]) -> None:
+            self.postfix = postfix
+
+        def close(self) -> None:
+            self.closed = True
+
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("erase.train.sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr("erase.train.tqdm", Bar)
+    run([1] * 6, loop=replace(loop, progress=True))
+    (bar,) = bars
+    assert (bar.settings["total"], bar.settings["initial"]) == (6, 4)
+    assert (bar.updates, bar.closed) == (2, True)
+    assert set(bar.postfix) == {"loss", "val_accuracy"}
+    assert terminal.getvalue() == ""

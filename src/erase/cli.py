@@ -27,6 +27,7 @@ from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
 from erase.noise import NOISES
 from erase.report.demo import write_demo_report
+from erase.task import NodeTask
 
 GRAPH_HELP = (
     "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, or a folder "
@@ -197,9 +198,11 @@ def _fit(options: argparse.Namespace) -> None:
     if options.resume and not options.checkpoint.exists() and (out / "summary.json").exists():
         _say(options, f"Nothing to resume: {out} holds the results of a finished run.")
         return
+    task = NodeTask.of(given)
+    out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
     start = time.perf_counter()
     method.fit(
-        given, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
+        task, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
     )
     seconds = time.perf_counter() - start
     for note in method.notes_:

@@ -14,6 +14,7 @@ from conftest import two_communities
 from erase.errors import EraseError
 from erase.io import save_arrays
 from erase.methods import METHODS, NodeClassifier, load_model
+from erase.methods.base import COUNT, POSITIVE, SHARE, SWITCH, Constraint, Number, resolve_device
 from erase.noise import corrupt
 from erase.task import NodeTask
 
@@ -272,3 +273,98 @@ def test_many_runs_need_one_graph(name: str, communities: Data) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_learns_as_well(name: str, communities: Data) -> None:
     assert small(name, epochs=40, device="cuda").fit(communities).score(communities) > 0.8
+
+
+def test_initial_weights_and_dropout_both_take_the_seed(name: str, communities: Data) -> None:
+    first, other = (small(name, dropout=0.0, seed=s).fit(communities) for s in (0, 1))
+    assert not np.array_equal(first.transform(), other.transform())  # the weights alone
+
+
+def test_patience_ends_a_training_that_stands_still(name: str, communities: Data) -> None:
+    model = small(name, dropout=0.0, lr=1e-12, patience=3).fit(communities)
+    assert (model.best_epoch_, len(model.history_)) == (1, 4)
+
+
+def test_every_parameter_is_stored_under_its_own_name(name: str) -> None:
+    defaults = METHODS[name]().get_params()
+    for key in defaults:
+        assert METHODS[name](**{key: "mine"}).get_params() == defaults | {key: "mine"}
+
+
+def test_names_and_notes_survive_saving(name: str, communities: Data, tmp_path: Path) -> None:
+    communities.class_names = ["apple", "pear"]
+    del communities.x
+    model = small(name, epochs=1).fit(communities)
+    assert model.notes_ == NodeTask.from_data(communities).notes != ()
+    assert model.class_names_ == ("apple", "pear")
+    model.save(tmp_path / "model.safetensors")
+    back = load_model(tmp_path / "model.safetensors")
+    assert (back.notes_, back.class_names_) == (model.notes_, model.class_names_)
+
+
+def test_a_file_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
+    path, method = tmp_path / "other.safetensors", METHODS[name]
+    save_arrays(path, {"a": torch.ones(1)}, {"method": method.__name__, "format": 2})
+    with pytest.raises(EraseError, match="format 2"):
+        method.load(path)
+
+
+def test_progress_is_shown_when_asked_for(
+    name: str,
+    communities: Data,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_LINES", -1.0)
+    small(name, epochs=2).fit(communities, progress=True)
+    assert "epoch 2/2" in capsys.readouterr().err
+
+
+def test_score_leaves_validation_and_unknown_labels_out(name: str, communities: Data) -> None:
+    model = small(name, epochs=1).fit(communities)
+    truth = communities.clone()
+    truth.y = torch.from_numpy(model.predict()).clone()
+    del truth.test_mask
+    truth.y[truth.val_mask | truth.train_mask] = 1 - truth.y[truth.val_mask | truth.train_mask]
+    assert model.score(truth) == 1.0
+    last = int(communities.test_mask.nonzero()[-1])
+    truth.test_mask = communities.test_mask
+    truth.y[communities.test_mask] = 1 - truth.y[communities.test_mask]
+    truth.y[last] = -1  # would be read as the last class
+    assert model.score(truth) == 0.0
+    truth.y = torch.from_numpy(model.predict()).clone()
+    truth.y[last] = -1
+    assert model.score(truth) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (COUNT, [1, 2, np.int64(3)], [0, -1, 1.0, True, "1", None]),
+        (POSITIVE, [1e-9, 3, np.float32(0.5)], [0, 0.0, -1, True, float("nan")]),
+        (SHARE, [0, 0.0, 0.5, 1, 1.0], [-0.1, 1.1, True, float("nan")]),
+        (SWITCH, [True, False], [0, 1, "true", None]),
+        (Number(low=0), [0, 2.5], [-1e-9]),
+        (Number(low=0, whole=True), [0, np.int32(7)], [-1, 0.5, False]),
+    ],
+    ids=str,
+)
+def test_constraints_at_their_limits(
+    constraint: Constraint, good: list[Any], bad: list[Any]
+) -> None:
+    assert [constraint.accepts(value) for value in good] == [True] * len(good)
+    assert [constraint.accepts(value) for value in bad] == [False] * len(bad)
+
+
+@pytest.mark.parametrize(("there", "taken"), [(True, "cuda"), (False, "cpu")])
+def test_auto_takes_a_gpu_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, there: bool, taken: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert resolve_device("auto").type == taken
+    assert resolve_device("cpu").type == "cpu"
+    if there:
+        assert resolve_device("cuda").type == "cuda"
+    else:
+        with pytest.raises(EraseError, match="Use device='cpu'"):
+            resolve_device("cuda")

@@ -67,10 +67,11 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
     told, _, _ = encode_labels(given)
     true = values[truth.numpy()]
     known = (truth >= 0).numpy()
-    train_mask = (read_splits(given, told).train & (told >= 0)).numpy()
+    splits = read_splits(given, told)
+    train_mask = (splits.train & (told >= 0)).numpy()
     wrong = train_mask & known & (truth != told).numpy()
     right = train_mask & known & ~wrong
-    test_mask = read_splits(clean, truth).test.numpy() & known
+    test_mask = splits.test.numpy() & known
     hits = model.predict() == true
     scores = {
         "test_accuracy": (hits, test_mask),
