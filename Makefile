@@ -1,12 +1,12 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
-# make bench, make reproduce   speed and published cells; ERASE_DATA names the dataset root
+# make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint bench reproduce clean
+.PHONY: demo test test-all lint bench profile reproduce clean
 
 demo: $(READY)
 	$(BIN)/erase demo --out demo
@@ -24,6 +24,10 @@ reproduce: $(READY)
 # an epoch against the straightforward implementation, and the memory of a fit
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py --records out/speed.jsonl
+
+# where an epoch's time goes, beside what it cannot go below
+profile: $(READY)
+	$(BIN)/python benchmarks/profile_stages.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
