@@ -194,3 +194,54 @@ def test_bad_choices_say_what_to_do() -> None:
         encoder(kind="gta")
     with pytest.raises(EraseError, match="divides the other"):
         encoder(hidden=9)
+
+
+def spread(weight: Tensor) -> float:
+    """The bound b of weights that are uniform in (−b, b), from their standard deviation."""
+    assert abs(float(weight.mean())) < 0.1 * float(weight.std())
+    bound = float(weight.std()) * 3**0.5
+    assert float(weight.abs().max()) == pytest.approx(bound, rel=0.05)
+    return bound
+
+
+@torch.no_grad()
+def test_initial_weights_have_pygs_range() -> None:
+    glorot = (6 / (200 + 96)) ** 0.5
+    gat = GATLayer(200, 96, 2, [stream(), stream(1)])
+    gcn = GCNLayer(200, 96, 1, [stream(), stream(1)])
+    for weight in (*gat.weight, *gcn.weight):  # of every run
+        assert spread(weight) == pytest.approx(glorot, rel=0.05)
+    assert not gat.bias.any()
+    assert not gcn.bias.any()
+    wide = GATLayer(5, 4000, 2, [stream()])
+    for vector in (wide.source[0], wide.target[0]):  # [H, C]
+        assert spread(vector) == pytest.approx((6 / (2 + 2000)) ** 0.5, rel=0.1)
+    sage = SAGELayer(100, 900, 1, [stream()])
+    for weight in (sage.neighbours[0], sage.itself[0], sage.bias[0]):
+        assert spread(weight) == pytest.approx(0.1, rel=0.1)  # 1 / √F
+    assert not torch.equal(sage.neighbours, sage.itself)
+
+
+def test_dropout_draws_from_the_given_streams_only() -> None:
+    x, weight = Features(torch.ones(50, 4)), torch.eye(4).repeat(2, 1, 1)
+    before = torch.get_rng_state()
+    first, again = (x.dropout(0.5, [stream(4), stream(5)]).project(weight) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first[0], first[1])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+def test_an_encoder_is_two_layers_with_their_own_activations(kind: str) -> None:
+    x, graph = torch.rand(4, 5, generator=stream()), Graph(torch.tensor([[0, 1], [1, 0]]), 4)
+    model = encoder(kind=kind, hidden_activation="relu", output_activation="l2")
+    hidden = relu(model.first(x[None], graph))
+    torch.testing.assert_close(model.hidden(Features(x), graph), hidden)
+    expected = normalize(model.second(hidden, graph), p=2.0, dim=2)
+    torch.testing.assert_close(model(Features(x), graph), expected)
+    assert (hidden.shape, expected.shape) == ((1, 4, 8), (1, 4, 6))
+
+
+def test_attention_heads_are_the_first_layers() -> None:
+    gat: Any = encoder(heads=2)
+    assert (gat.first.heads, gat.second.heads) == (2, 1)

@@ -1,16 +1,26 @@
 """ERASE itself: presets, every switch, one epoch against a straightforward twin."""
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize, one_hot
 from torch_geometric.data import Data
 
 from conftest import two_communities
+from erase.coding import rate_reduction
+from erase.encoders import Activation, Encoder
 from erase.errors import EraseError
+from erase.graph import Normalisation, propagate
 from erase.methods.erase import DATASET_SETTINGS, ERASE, _EraseLearner
 from erase.noise import corrupt
+from erase.seeds import torch_stream
+from erase.semantics import denoise, prototype_labels, prototypes, semantic_labels
 from erase.task import NodeTask
 from straightforward import Settings, Straightforward
 
@@ -137,3 +147,293 @@ def test_epochs_equal_the_straightforward_implementation(noisy: Data) -> None:
         assert torch.equal(ours.membership[0], theirs.labels)
     _, predicted = theirs.select()
     assert ours.evaluate().proba[0].argmax(1).tolist() == predicted.tolist()
+
+
+DEFAULTS: dict[str, Any] = {
+    "eps2": 0.05,
+    "gamma": 2.0,
+    "steps": 5,
+    "keep": 0.6,
+    "trust": 0.6,
+    "denoise": True,
+    "propagate": True,
+    "normalisation": "column",
+    "prototype": "absolute",
+    "mixture_softmax": True,
+    "semantics": "prototype",
+    "one_stage": False,
+    "head": "logreg",
+    "encoder": "gat",
+    "hidden": 256,
+    "width": 512,
+    "heads": 8,
+    "dropout": 0.5,
+    "output": "l1-relu",
+    "lr": 1e-3,
+    "weight_decay": 5e-4,
+    "amsgrad": True,
+    "epochs": 400,
+    "patience": 150,
+    "seed": 0,
+    "device": "auto",
+}
+FORMULAS_AS_PRINTED = {
+    "normalisation": "symmetric",
+    "prototype": "softmax",
+    "mixture_softmax": False,
+    "amsgrad": False,
+}
+PAPERS_TABLE = {  # ε², γ, T, α, β
+    "cora": (0.05, 2.0, 5, 0.6, 0.6),
+    "citeseer": (0.4, 2.0, 4, 0.6, 0.7),
+    "pubmed": (0.05, 3.0, 3, 0.6, 0.6),
+    "corafull": (0.01, 1.0, 2, 0.7, 0.7),
+}
+
+
+def test_the_defaults_are_those_behind_the_published_numbers() -> None:
+    assert ERASE().get_params() == DEFAULTS
+    assert ERASE.preset("paper").get_params() == DEFAULTS | FORMULAS_AS_PRINTED
+
+
+@pytest.mark.parametrize("dataset", PAPERS_TABLE)
+def test_every_cell_of_the_papers_table(dataset: str) -> None:
+    row = dict(zip(("eps2", "gamma", "steps", "keep", "trust"), PAPERS_TABLE[dataset], strict=True))
+    printed = ERASE.preset("paper", dataset).get_params()
+    assert printed == DEFAULTS | FORMULAS_AS_PRINTED | row
+    departure = {"gamma": 2.0} if dataset == "corafull" else {}
+    assert ERASE.preset("reference", dataset).get_params() == DEFAULTS | row | departure
+
+
+def test_changes_win_over_recipe_and_dataset() -> None:
+    model = ERASE.preset("paper", "citeseer", eps2=0.3, amsgrad=True, normalisation="row")
+    assert (model.eps2, model.amsgrad, model.normalisation) == (0.3, True, "row")
+
+
+def learner_of(noisy: Data, seed: int = 0, **changes: Any) -> _EraseLearner:
+    return _EraseLearner(ERASE(**(SMALL | changes)), [NodeTask.from_data(noisy)], [seed])
+
+
+def by_hand(
+    learner: _EraseLearner, task: NodeTask, network: Any, dropout: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """The loss of one epoch of the only run and the classes it rests on [N]."""
+    method, train = learner.method, task.train_mask
+    (z,) = network["encoder"](learner.x, learner.graph, [dropout])
+    (denoised,) = learner.denoised
+    loss = z.new_zeros(())
+    if method.semantics == "cross-entropy":
+        (logits,) = network["guesser"](learner.x, learner.graph, [dropout])
+        loss = cross_entropy(logits[train], task.y[train])
+        guesses = logits.detach().softmax(1)
+    else:
+        members = one_hot(denoised.argmax(1), 3).float()
+        members[~train] = 0
+        guesses = prototype_labels(z.detach(), prototypes(z.detach(), members), method.prototype)
+    labels = semantic_labels(guesses, denoised, trust=method.trust, softmax=method.mixture_softmax)
+    adjacency = learner.graph.normalised(method.normalisation)
+    classes = propagate(*adjacency, labels, keep=method.keep, steps=method.steps).argmax(1)
+    loss = loss - rate_reduction(z, classes, 3, eps2=method.eps2, gamma=method.gamma)[0]
+    if method.one_stage:
+        classifier = network["classifier"]
+        logits = normalize(z[train], dim=1) @ classifier.weight[0] + classifier.bias[0]
+        loss = loss + cross_entropy(logits, classes[train])
+    return loss, classes
+
+
+@pytest.mark.parametrize("semantics", ["prototype", "cross-entropy"])
+@pytest.mark.parametrize("one_stage", [False, True])
+@pytest.mark.parametrize("recipe", ["reference", "paper"])
+def test_every_variants_epoch_is_the_formula_with_its_own_dropout_stream(
+    noisy: Data, semantics: str, one_stage: bool, recipe: str
+) -> None:
+    variant = SMALL | {"semantics": semantics, "one_stage": one_stage, "trust": 0.3, "lr": 0.01}
+    task = NodeTask.from_data(noisy)
+    learner = _EraseLearner(ERASE.preset(recipe, **variant), [task], [3])
+    stream = torch_stream(3, "dropout")
+    for _ in range(3):
+        network = deepcopy(learner.network)
+        network.zero_grad()
+        loss, classes = by_hand(learner, task, network, stream)
+        loss.backward()
+        record = learner.step()
+        assert float(record["loss"]) == pytest.approx(float(loss.detach()), rel=1e-5)
+        assert torch.equal(learner.membership[0], classes)
+        for name, parameter in network.named_parameters():
+            ours = learner.network.get_parameter(name).grad
+            torch.testing.assert_close(ours, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("amsgrad", [True, False])
+def test_epochs_are_adam_steps(noisy: Data, amsgrad: bool) -> None:
+    changes: dict[str, Any] = {"lr": 0.03, "weight_decay": 0.2, "amsgrad": amsgrad}
+    learner = learner_of(noisy, semantics="cross-entropy", one_stage=True, **changes)
+    twin = deepcopy(learner.network)
+    adam = torch.optim.Adam(twin.parameters(), lr=0.03, weight_decay=0.2, amsgrad=amsgrad)
+    for _ in range(4):
+        learner.step()
+        for name, parameter in twin.named_parameters():
+            parameter.grad = learner.network.get_parameter(name).grad
+        adam.step()
+    for name, parameter in twin.named_parameters():
+        torch.testing.assert_close(learner.network.get_parameter(name), parameter)
+
+
+def test_every_run_and_every_network_starts_from_its_own_stream(noisy: Data) -> None:
+    task, seeds = NodeTask.from_data(noisy), [3, 5]
+    method = ERASE(**SMALL, semantics="cross-entropy")
+    learner = _EraseLearner(method, [task, task], seeds)
+
+    def check(network: str, purpose: str, width: int, output: Activation) -> None:
+        twin = Encoder(
+            "gat",
+            in_width=task.num_features,
+            hidden=16,
+            width=width,
+            heads=2,
+            dropout=0.5,
+            hidden_activation="leaky-l1",
+            output_activation=output,
+            streams=[torch_stream(seed, purpose) for seed in seeds],
+        )
+        for name, parameter in twin.named_parameters():
+            assert torch.equal(learner.network[network].get_parameter(name), parameter)
+        out = learner.network[network](learner.x, learner.graph)
+        assert torch.equal(out, twin(learner.x, learner.graph))
+
+    check("encoder", "weights", 12, "l1-relu")
+    check("guesser", "guesser weights", 3, "none")
+    for run, seed in enumerate(seeds):
+        state = torch_stream(seed, "dropout").get_state()
+        assert torch.equal(learner.streams[f"dropout {run}"].get_state(), state)
+
+
+def test_the_guesser_has_weights_of_its_own_and_plain_logits(noisy: Data) -> None:
+    learner = learner_of(noisy, semantics="cross-entropy")
+    guesser: Any = learner.network["guesser"]
+    encoder: Any = learner.encoder
+    assert not torch.equal(guesser.first.weight, encoder.first.weight)
+    logits = guesser(learner.x, learner.graph)
+    assert logits.shape[2] == 3
+    assert bool((logits < 0).any())
+    assert guesser.dropout == encoder.dropout == 0.5
+
+
+def test_given_and_denoised_labels_are_two_things(noisy: Data) -> None:
+    """Prototypes rest on denoised labels; the guesser of the ablation learns the given ones."""
+    learner = learner_of(noisy, semantics="cross-entropy", keep=0.1)
+    task = NodeTask.from_data(noisy)
+    train = task.train_mask
+    assert torch.equal(learner.given[0], task.y[train])
+    (members,) = learner.members
+    denoised = learner.denoised[0, train].argmax(1)
+    assert torch.equal(members[train], one_hot(denoised, 3).float())
+    assert not members[~train].any()
+    assert not torch.equal(learner.given[0], denoised)
+    record = {name: float(value) for name, value in learner.step().items()}
+    assert record["loss"] + 2 * record["rate"] - record["class_rate"] > 0.1  # its cross-entropy
+
+
+def test_a_label_that_faded_away_entirely_counts_as_given(noisy: Data) -> None:
+    alone = noisy.clone()  # every third node without a neighbour
+    touched = (noisy.edge_index % 3 == 0).any(0)
+    alone.edge_index = noisy.edge_index[:, ~touched]
+    task = NodeTask.from_data(alone)
+    isolated = torch.arange(task.num_nodes) % 3 == 0
+    learner = learner_of(alone, keep=0.0, steps=2)
+    (denoised,), (members,) = learner.denoised, learner.members
+    faded = task.train_mask & isolated
+    assert not denoised[faded].any()
+    assert set(task.y[faded].tolist()) == {0, 1, 2}
+    assert torch.equal(members[faded], one_hot(task.y[faded], 3).float())
+    rest = task.train_mask & (denoised.sum(1) > 0)
+    assert torch.equal(members[rest], one_hot(denoised[rest].argmax(1), 3).float())
+    assert not torch.equal(members[rest].argmax(1), task.y[rest])
+    assert not members[~task.train_mask].any()
+
+
+@pytest.mark.parametrize("normalisation", ["column", "symmetric", "row"])
+@pytest.mark.parametrize("on", [True, False])
+def test_denoised_labels_take_the_normalisation_and_the_switch(
+    noisy: Data, normalisation: Normalisation, on: bool
+) -> None:
+    learner = learner_of(noisy, normalisation=normalisation, denoise=on, keep=0.4, steps=3)
+    task = NodeTask.from_data(noisy)
+    expected = denoise(
+        learner.graph,
+        task.y,
+        task.train_mask,
+        3,
+        keep=0.4,
+        steps=3 if on else 0,
+        normalisation=normalisation,
+    )
+    assert torch.equal(learner.denoised[0], expected)
+
+
+def test_the_head_learns_semantic_labels_on_the_sphere_without_dropout(noisy: Data) -> None:
+    learner = learner_of(noisy, trust=0.3, lr=0.01)
+    for _ in range(3):
+        learner.step()
+    (train,), (classes,) = learner.train_index, learner.membership
+    targets = classes[train]
+    assert not torch.equal(targets, learner.given[0])
+    assert not torch.equal(targets, learner.members[0, train].argmax(1))
+    with torch.no_grad():
+        (z,) = learner.encoder(learner.x, learner.graph)
+    points = normalize(z, dim=1).numpy()
+    head = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(points[train], targets)
+    drawn = learner.streams["dropout 0"].get_state()
+    outcome = learner.evaluate()
+    assert torch.equal(learner.streams["dropout 0"].get_state(), drawn)
+    (embedding,), (labels,), (proba,) = outcome.embedding, outcome.labels, outcome.proba
+    assert torch.equal(embedding, z)
+    assert torch.equal(labels, classes)
+    assert not torch.equal(labels, proba.argmax(1))
+    np.testing.assert_allclose(proba[:, head.classes_], head.predict_proba(points), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_head_that_draws_takes_every_runs_seed(noisy: Data) -> None:
+    task = NodeTask.from_data(noisy)
+    learner = _EraseLearner(ERASE(**SMALL, head="mlp"), [task, task], [5, 8])
+    learner.step()
+    outcome = learner.evaluate()
+    train = task.train_index.numpy()
+    for run, seed in enumerate((5, 8)):
+        points = normalize(outcome.embedding[run], dim=1).numpy()
+        twin = MLPClassifier((100, 100), learning_rate_init=1e-3, random_state=seed)
+        twin.fit(points[train], learner.membership[run].numpy()[train])
+        proba = outcome.proba[run][:, twin.classes_]
+        np.testing.assert_allclose(proba, twin.predict_proba(points), rtol=1e-3)
+
+
+def test_a_one_stage_classifier_starts_at_zero_and_predicts_by_itself(noisy: Data) -> None:
+    learner = learner_of(noisy, one_stage=True, lr=0.1)
+    classifier: Any = learner.network["classifier"]
+    assert not any(bool(parameter.any()) for parameter in classifier.parameters())
+    for _ in range(3):
+        learner.step()
+    outcome = learner.evaluate()
+    with torch.no_grad():
+        (z,) = learner.encoder(learner.x, learner.graph)
+        logits = normalize(z, dim=1) @ classifier.weight[0] + classifier.bias[0]
+    assert torch.equal(outcome.embedding[0], z)
+    assert torch.equal(outcome.labels, learner.membership)
+    torch.testing.assert_close(outcome.proba[0], logits.softmax(1))
+    assert not torch.allclose(outcome.proba, torch.full_like(outcome.proba, 1 / 3), atol=1e-3)
+
+
+@pytest.mark.parametrize("output", ["l1-relu", "none"])
+def test_a_training_that_diverges_is_an_error(noisy: Data, output: Activation) -> None:
+    huge = noisy.clone()
+    huge.x = noisy.x * 3e38
+    with pytest.raises(
+        EraseError, match=r"a finite loss; got nan in epoch 1\..*rescale the features"
+    ):
+        ERASE(**SMALL, output=output).fit(huge)
+
+
+def test_an_infinite_learning_rate_is_refused(noisy: Data) -> None:
+    with pytest.raises(EraseError, match="Correct lr of"):
+        ERASE(**SMALL, lr=float("inf")).fit(noisy)
