@@ -10,7 +10,8 @@ from torch_geometric.data import Data
 
 from conftest import mask, path_graph
 from erase.errors import EraseError
-from erase.fields import encode_labels, split_mask
+from erase.fields import encode_labels, field, read_splits, split_mask, to_tensor
+from erase.task import NodeTask
 
 NAN = float("nan")
 
@@ -22,6 +23,9 @@ NAN = float("nan")
         torch.tensor([[0], [1], [-1], [2], [1]]),
         torch.tensor([0.0, 1.0, NAN, 2.0, 1.0]),
         torch.tensor([0, 1, -1, 2, 1], dtype=torch.int8),
+        torch.tensor([0, 1, NAN, 2, 1], dtype=torch.bfloat16),
+        torch.tensor([0, 1, -1, 2, 1]).to_sparse(),
+        np.ma.masked_equal([0, 1, 9, 2, 1], 9),
         np.array([0, 1, -1, 2, 1]),
         [0, 1, None, 2, 1],
         [0, 1, "", 2, 1],
@@ -46,6 +50,9 @@ def test_number_labels_in_every_form(y: Any) -> None:
         np.array([["b"], ["a"], [""], ["c"], ["a"]]),
         pd.Series(["b", "a", None, "c", "a"]),
         pd.Series(["b", "a", None, "c", "a"], dtype="category"),
+        pd.Series(["b", "a", pd.NA, "c", "a"], dtype="string"),
+        ["b", "a", pd.NA, "c", "a"],
+        np.ma.masked_equal(np.array(["b", "a", "?", "c", "a"]), "?"),
     ],
 )
 def test_name_labels_in_every_form(y: Any) -> None:
@@ -88,9 +95,21 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
             {"y": list("abcab"), "class_names": ["a", "b"]},
             r"\(a, b\); got 'c' at node 2.*or add it",
         ),
+        ({"class_names": 2}, "class_names as a list of names; got 2. Give a list"),
+        ({"class_names": "ab"}, "class_names as a list of names; got 'ab'"),
         ({"class_names": ["a", "a"]}, "different class_names.*twice"),
         ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
         ({"y": torch.tensor([0, 1, 2000, 0, 1])}, r"label 2000 on .*without gaps"),
+        ({"y": torch.tensor([0, 1.5, 1, 0, 1], dtype=torch.bfloat16)}, "1.5 at node 1"),
+        ({"y": torch.tensor([0, 1, 1, 0, 1], dtype=torch.cfloat)}, "whole numbers.*complex64"),
+        ({"y": np.array([0, 1, 1, 0, 1j])}, "whole numbers, or names; got complex128"),
+        ({"y": [np.complex128(1), 0, 1, 0, 1]}, "all whole numbers or all names"),
+        ({"y": pd.Series(pd.to_datetime([None] * 5))}, "whole numbers, or names; got datetime64"),
+        ({"y": [np.ones((2, 2)), np.ones((2, 3))]}, r"\[N\]; got entries of different shapes"),
+        ({"num_classes": "three"}, "whole number from 1 on; got 'three'. Correct it"),
+        ({"num_classes": 2.5}, "whole number from 1 on; got 2.5"),
+        ({"num_classes": 0}, "whole number from 1 on; got 0"),
+        ({"node_names": ["a"], "y": torch.tensor([0, 1, -2, 0, 1])}, "label -2 at node 2. Correct"),
     ],
 )
 def test_bad_labels_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -149,6 +168,8 @@ def test_split_mask_is_fresh() -> None:
         ({"train_mask": mask(0, 1)[:4]}, "each of 5 nodes; got 4 entries. Make the mask"),
         ({"val_mask": mask(2, n=6)}, "val_mask with one entry.*6 entries"),
         ({"train_mask": torch.tensor([0.0, 1.0])}, r"bool mask or node numbers.*\.bool\(\)"),
+        ({"train_mask": torch.tensor([0j, 1j])}, "bool mask or node numbers; got torch.complex64"),
+        ({"train_mask": ["a"]}, "train_mask as an array of numbers; got <U1"),
         ({"train_mask": torch.tensor([0, 1, 5])}, r"0\.\.4 in train_mask; got 5 at position 2"),
         ({"train_mask": torch.tensor([-1, 1])}, "got -1 at position 0. Count nodes from 0"),
     ],
@@ -156,3 +177,67 @@ def test_split_mask_is_fresh() -> None:
 def test_bad_splits_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EraseError, match=message):
         split_mask(path_graph(**changes), next(iter(changes)).removesuffix("_mask"), 5)
+
+
+def test_a_name_of_its_own_for_every_node_is_an_identifier() -> None:
+    names = [f"paper {i}" for i in range(20)]
+    with pytest.raises(EraseError, match=r"20 names on 20 nodes.*'paper 0'.*set class_names"):
+        encode_labels(Data(y=names))
+    with pytest.raises(EraseError, match="18 names on 20 nodes"):
+        encode_labels(Data(y=[*names[:18], *names[:2]]))
+    assert len(encode_labels(Data(y=names, class_names=names))[1]) == 20
+    assert len(encode_labels(Data(y=[*names, *[None] * 20]))[1]) == 20  # one label a class
+    assert len(encode_labels(Data(y=names[:19]))[1]) == 19
+
+
+@pytest.mark.parametrize("read", [encode_labels, lambda thing: field(thing, "y")])
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (None, "a graph; got builtins.NoneType. Pass the torch_geometric Data"),
+        (
+            NodeTask.from_data(path_graph()),
+            "got erase.task.NodeTask. Pass the torch_geometric Data",
+        ),
+        ("cora", r"'cora'. Read a file with erase\.read_graph"),
+    ],
+)
+def test_what_holds_no_labels_is_not_a_graph(read: Any, thing: Any, message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        read(thing)
+
+
+@pytest.mark.parametrize("form", [mask(0, 3), torch.tensor([3, 0]), np.array([0, 3]), [0, 3]])
+def test_bare_split_words_hold_masks_or_node_numbers(form: Any) -> None:
+    data = path_graph(train_mask=None, val_mask=None, train=form, validation=[4], test=[1])
+    splits = read_splits(data, data.y)
+    assert splits.train_is_given
+    assert splits.train.tolist() == mask(0, 3).tolist()
+    assert splits.val.tolist() == mask(4).tolist()
+    assert splits.test.tolist() == mask(1).tolist()
+
+
+@pytest.mark.parametrize("value", [torch.rand(8), True, "yes", ["a"], [[0], [1, 2]], torch.eye(5)])
+def test_other_things_under_a_bare_split_word_are_left_alone(value: Any) -> None:
+    assert split_mask(path_graph(val_mask=None, val=value), "val", 5) is None
+
+
+def test_a_mask_goes_before_a_bare_split_word() -> None:
+    found = split_mask(path_graph(train=[4]), "train", 5)
+    assert found is not None
+    assert found.tolist() == mask(0, 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "edges as an array of numbers; got None. Turn"),
+        ("abc", "array of numbers; got 'abc'"),
+        ([[0, 1], [1]], "array of numbers; got rows of different lengths. Make them"),
+        (["a"], "array of numbers; got <U1"),
+        ([None, 1], "array of numbers; got object"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        to_tensor(given, "edges")

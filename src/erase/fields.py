@@ -4,6 +4,7 @@ This still sees test labels: it is for those who score, corrupt or store a graph
 `NodeTask` instead. Edges and features are read in `erase.matrices`.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from torch_geometric.data import Data
 from erase.errors import EraseError
 
 MANY_CLASSES = 1000  # more than this and more than nodes: an identifier taken for a class
+MANY_NODES = 20  # from here on, a name of its own for nearly every node is an identifier too
 
 SPLIT_WORDS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
 _SPLIT_FORMS = ("mask", "idx", "index", "indices")
@@ -50,7 +52,7 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
     y = torch.from_numpy(_whole_labels(values))
     if names is None:
         k = field(data, "num_classes")
-        k = int(y.max()) + 1 if k is None else int(k)
+        k = int(y.max()) + 1 if k is None else _class_count(k)
         if k > max(len(y), MANY_CLASSES):  # before N × K arrays fill the memory
             raise EraseError(
                 "class numbers 0, 1, 2, …",
@@ -71,10 +73,22 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
 def label_column(given: Any) -> np.ndarray[Any, Any]:
     """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown."""
     if isinstance(given, Tensor):
-        column = given.detach().cpu().numpy()
-    else:  # a list goes through objects, or numpy would turn None and NaN beside names into names
-        column = np.array(given, dtype=object) if isinstance(given, list | tuple) else given
-        column = np.asarray(column)
+        labels = given.detach().cpu().to_dense()  # as float64: numpy has no bfloat16
+        column = (labels.double() if labels.is_floating_point() else labels).numpy()
+    elif isinstance(given, np.ma.MaskedArray):
+        column = np.ma.getdata(given).astype(object)
+        column[np.ma.getmaskarray(given)] = None
+    elif isinstance(given, list | tuple):
+        try:  # through objects, or numpy would turn None and NaN beside names into names
+            column = np.array(given, dtype=object)
+        except ValueError:
+            raise EraseError(
+                "one label per node, y of shape [N]",
+                "entries of different shapes",
+                "Give each node one class number or name.",
+            ) from None
+    else:
+        column = np.asarray(given)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
@@ -85,12 +99,18 @@ def label_column(given: Any) -> np.ndarray[Any, Any]:
         )
     if column.dtype.kind in "biufU":
         return column
-    missing = pd.isna(column)
+    if column.dtype.kind in "cmMV":
+        raise EraseError(
+            "labels that are whole numbers, or names",
+            f"{column.dtype}",
+            "Number the classes 0, 1, 2, …, or give their names.",
+        )
     text = np.fromiter((isinstance(value, str) for value in column), bool, len(column))
-    missing = missing | (text & (column == ""))
+    empty = np.fromiter((isinstance(each, str) and not each for each in column), bool, len(column))
+    missing = pd.isna(column) | empty
     if text.any() and (text | missing).all():
         return np.where(missing, "", column).astype(str)
-    if not (text & ~missing).any():
+    if not (text & ~missing).any() and not _any_complex(column):
         try:
             return np.where(missing, np.nan, column).astype(np.float64)
         except (TypeError, ValueError):
@@ -99,6 +119,22 @@ def label_column(given: Any) -> np.ndarray[Any, Any]:
         "labels that are all whole numbers or all names",
         f"{next(value for value in column[~missing])!r} among others",
         "Use one kind; leave unknown labels as -1, None or empty.",
+    )
+
+
+def _any_complex(values: np.ndarray[Any, Any]) -> bool:
+    return any(isinstance(value, complex | np.complexfloating) for value in values)
+
+
+def _class_count(given: Any) -> int:
+    """Return `num_classes` as a whole number from 1 on."""
+    try:
+        if int(given) == given and given >= 1:
+            return int(given)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise EraseError(
+        "num_classes as a whole number from 1 on", f"{given!r}", "Correct it, or leave it out."
     )
 
 
@@ -123,6 +159,12 @@ def _encode_names(
     known = values != ""
     used, code = np.unique(values[known], return_inverse=True)
     if names is None:
+        if len(values) >= MANY_NODES and len(used) >= 0.9 * len(values):
+            raise EraseError(
+                "names of classes, which nodes share",
+                f"{len(used)} names on {len(values)} nodes, the first is {str(used[0])!r}",
+                "These look like identifiers: take the classes as labels, or set class_names.",
+            )
         names = tuple(used.tolist())
     position = {name: k for k, name in enumerate(names)}
     if strange := [name for name in used.tolist() if name not in position]:
@@ -137,12 +179,30 @@ def _encode_names(
 
 
 def split_mask(data: Data, part: str, num_nodes: int) -> Tensor | None:
-    """Return the nodes of `part` ("train", "val" or "test") as a fresh mask [N] bool, if given."""
+    """Return the nodes of `part` ("train", "val" or "test") as a fresh mask [N] bool, if given.
+
+    A bare `data.train`, `data.val` or `data.test` counts where it holds bools or whole numbers:
+    unlike `train_mask`, it may be another thing of the user's, such as the values of edges.
+    """
     names = [f"{word}_{form}" for form in _SPLIT_FORMS for word in SPLIT_WORDS[part]]
     for name in names:
         if (value := field(data, name)) is not None:
             return node_mask(value, num_nodes, name)
+    for name in SPLIT_WORDS[part]:
+        if _holds_nodes(value := field(data, name)):
+            return node_mask(value, num_nodes, name)
     return None
+
+
+def _holds_nodes(value: Any) -> bool:
+    """Say whether `value` is a column of bools or whole numbers."""
+    if not isinstance(value, Tensor | np.ndarray | list | tuple):
+        return False
+    try:
+        nodes = to_tensor(value)
+    except EraseError:
+        return False
+    return nodes.dim() == 1 and not (nodes.is_floating_point() or nodes.is_complex())
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +235,7 @@ def read_splits(data: Data, y: Tensor) -> Splits:
 
 def node_mask(value: Any, n: int, name: str) -> Tensor:
     """Return a mask [N] or node numbers as a fresh mask [N] bool."""
-    nodes = to_tensor(value)
+    nodes = to_tensor(value, name)
     if nodes.dim() == 2 and nodes.size(1) == 1:
         nodes = nodes[:, 0]
     if nodes.dim() != 1:
@@ -184,7 +244,7 @@ def node_mask(value: Any, n: int, name: str) -> Tensor:
             f"shape {list(nodes.shape)}",
             f"Choose a column: data.{name} = data.{name}[:, 0].",
         )
-    if nodes.is_floating_point() and nodes.numel():
+    if nodes.numel() and (nodes.is_floating_point() or nodes.is_complex()):
         raise EraseError(
             f"{name} as a bool mask or node numbers", f"{nodes.dtype}", "Convert it with .bool()."
         )
@@ -212,7 +272,7 @@ def read_names(data: Data, key: str, n: int | None = None) -> tuple[str, ...] | 
     """Return `data[key]` as names, checked to be n of them."""
     if (given := field(data, key)) is None:
         return None
-    names = tuple(map(str, given))
+    names = to_names(given, key)
     if n is not None and len(names) != n:
         raise EraseError(
             f"{n} {key}, one each", f"{len(names)}", f"Correct data.{key}, or remove it."
@@ -220,18 +280,56 @@ def read_names(data: Data, key: str, n: int | None = None) -> tuple[str, ...] | 
     return names
 
 
+def to_names(given: Any, key: str) -> tuple[str, ...]:
+    """Return a list or an array of names as a tuple of them."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise EraseError(f"{key} as a list of names", f"{given!r}", "Give a list, a name each.")
+    return tuple(map(str, given))
+
+
 def field(data: Data, name: str) -> Any:
     """Return `data[name]`, or None; getattr would answer with what PyG infers."""
+    if not isinstance(data, Data):
+        raise not_a_graph(
+            data,
+            "Pass the torch_geometric Data that holds the labels: a NodeTask has none to test on, "
+            "and other graphs become a Data with erase.convert.data_from_networkx, …_from_tables.",
+        )
     if name not in data:
         return None
     return data[name]
 
 
-def to_tensor(given: Any) -> Tensor:
-    """Return an array as a tensor that may share its memory (torch takes plain ones only)."""
+def not_a_graph(
+    given: Any,
+    remedy: str = "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges"
+    "); arrays go through NodeTask.from_arrays.",
+) -> EraseError:
+    """Return the error that says what a graph can be given as."""
+    if isinstance(given, str | os.PathLike):
+        return EraseError(
+            "a graph",
+            f"{os.fspath(given)!r}",
+            "Read a file with erase.read_graph(path), a dataset with erase.load_dataset(name).",
+        )
+    return EraseError("a graph", f"{type(given).__module__}.{type(given).__name__}", remedy)
+
+
+def to_tensor(given: Any, name: str = "values") -> Tensor:
+    """Return numbers as a tensor that may share their memory (torch takes plain arrays only)."""
     if isinstance(given, Tensor):
         return given.detach().cpu()
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        raise EraseError(
+            f"{name} as an array of numbers", "rows of different lengths", "Make them equally long."
+        ) from None
+    if array.dtype.kind not in "biufc":
+        got = repr(given) if given is None or isinstance(given, str) else str(array.dtype)
+        raise EraseError(f"{name} as an array of numbers", got, "Turn them into numbers.")
+    if array.dtype == np.longdouble:  # which torch does not know
+        array = array.astype(np.float64)
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
 
 
@@ -242,7 +340,9 @@ def first_true(mask: Tensor) -> int:
 
 def node_title(i: int, names: Sequence[str] | None) -> str:
     """Return how a message names node i."""
-    return f"node {i}" if names is None else f"node {i} ({names[i]!r})"
+    if names is None or i >= len(names):  # too few names: `read_names` tells
+        return f"node {i}"
+    return f"node {i} ({names[i]!r})"
 
 
 def _frozen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -19,9 +19,17 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.convert import data_from_arrays, data_from_networkx, data_from_tables, not_a_graph
+from erase.convert import data_from_arrays, data_from_networkx, data_from_tables
 from erase.errors import EraseError
-from erase.fields import encode_labels, field, first_true, node_title, read_names, read_splits
+from erase.fields import (
+    encode_labels,
+    field,
+    first_true,
+    node_title,
+    not_a_graph,
+    read_names,
+    read_splits,
+)
 from erase.matrices import node_features, undirected_edges
 
 
