@@ -34,9 +34,32 @@ def test_from_arrays_equals_from_data(form: str) -> None:
         assert torch.equal(getattr(task, name), getattr(expected, name))
 
 
-def test_two_by_two_edges_are_read_as_sources_and_targets() -> None:
-    task = NodeTask.from_arrays([[0, 1], [2, 2]], y=[0, 1, 0])
+@pytest.mark.parametrize("form", [np.array, torch.tensor, lambda ends: list(map(np.array, ends))])
+def test_two_by_two_arrays_are_read_as_sources_and_targets(form: Any) -> None:
+    task = NodeTask.from_arrays(form([[0, 1], [2, 2]]), y=[0, 1, 0])
     assert task.edge_index.tolist() == [[0, 1, 2, 2], [2, 2, 0, 1]]
+
+
+@pytest.mark.parametrize("edges", [[(0, 2), (1, 2)], [[0, 2], [1, 2]], ((0, 2), (1, 2))])
+def test_a_list_of_two_pairs_is_read_as_pairs(edges: Any) -> None:
+    task = NodeTask.from_arrays(edges, y=[0, 1, 0])
+    assert task.edge_index.tolist() == [[0, 1, 2, 2], [2, 2, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"edges": None}, "edges as an array of numbers; got None"),
+        ({"edges": "0-1"}, "edges as an array of numbers; got '0-1'"),
+        ({"edges": [(0, 1), (1,)]}, "edges as an array of numbers; got rows of different lengths"),
+        ({"x": [[1.0], [1.0, 2.0], [1.0]]}, "features as an array.*rows of different lengths"),
+        ({"node_names": 3}, "node_names as a list of names; got 3"),
+        ({"train": ["a"]}, "train_mask as an array of numbers; got <U1"),
+    ],
+)
+def test_what_is_no_array_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        NodeTask.from_arrays(**{"edges": [(0, 1)], "y": [0, 1, 0], **arguments})
 
 
 def test_from_arrays_takes_names_sparse_features_and_no_edges() -> None:
@@ -89,6 +112,15 @@ def test_from_networkx() -> None:
     assert task.val_index.tolist() == [2]
     assert task.x[4].tolist() == [70, 2.0, 0.5]
     assert "Columns that hold no numbers are ignored: 'home'." in task.notes
+
+
+def test_an_undirected_networkx_graph_has_no_one_way_edges() -> None:
+    undirected, directed = friends(), nx.DiGraph(friends().edges)
+    directed.add_nodes_from(friends().nodes(data=True))
+    assert not [note for note in NodeTask.of(undirected).notes if "one-way" in note]
+    loops = "1 self-loops were dropped: the encoders add their own."
+    assert loops in NodeTask.of(undirected).notes
+    assert [note for note in NodeTask.of(directed).notes if note.startswith("2 one-way")]
 
 
 def test_from_networkx_with_chosen_attributes() -> None:
@@ -192,6 +224,28 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         ((pd.DataFrame(), tables()[1]), r"a column 'id'; got \[\]"),
         ((tables()[0].drop(columns="label"), tables()[1]), "'label'.*Add it"),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
+        (changed(0, size=["1", "2", "3", "?"]), r"numbers in the column 'size'; got '\?' in row 3"),
+        (changed(0, size=[1, "two", "three", 4]), "'size'; got 'two' in row 1. Correct it, leave"),
+        (changed(0, size=[1, 2, np.ones(2), 4]), r"'size'; got array\(.* in row 2"),
+        (changed(0, size=[1j, 2, 3, 4]), "real numbers in the column 'size'; got complex128"),
+        (changed(0, size=pd.Series([1j, 2, 3, 4], dtype=object)), "'size'; got complex128"),
+        (changed(0, size=[np.ones(2) * 1j] * 4), "real numbers in the column 'size'; got complex"),
+        (changed(0, size=[1, 1e300, 3, 4]), r"1e\+300 at row 1 of the column 'size'.*rescale"),
+        (changed(0, size=[[1.0], [1.0], [1e300], [1.0]]), r"1e\+300 at row 2 of the column 'size'"),
+        (changed(0, size=["1", "2", "", "4"]), r"finite features; got nan at node 2 \('30'\)"),
+        (changed(0, label=[0, 1, 1, 1j]), "whole numbers, or names; got complex128"),
+        (
+            (pd.concat([tables()[0], tables()[0]["size"]], axis=1), tables()[1]),
+            "columns of different names; got two called 'size'. Rename or remove one",
+        ),
+        (
+            (tables()[0], pd.concat([tables()[1], tables()[1]["source"]], axis=1)),
+            "two called 'source'",
+        ),
+        (
+            (tables()[0].drop(columns=["id", "size"]), tables()[1]),
+            "a column of node ids; got the column 'label'. Name the one",
+        ),
     ],
 )
 def test_bad_tables_are_refused(pair: tuple[pd.DataFrame, pd.DataFrame], message: str) -> None:
@@ -202,3 +256,32 @@ def test_bad_tables_are_refused(pair: tuple[pd.DataFrame, pd.DataFrame], message
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(EraseError, match=r"a column 'key'; got \['size', 'id'"):
         NodeTask.from_tables(*tables(), id="key")
+
+
+@pytest.mark.parametrize("name", ["id", "key"])
+def test_ids_in_a_named_index_are_used(name: str) -> None:
+    nodes, edges = tables()
+    indexed = nodes.rename(columns={"id": name}).set_index(name)
+    for task in (NodeTask.from_tables(indexed, edges), NodeTask.from_tables(indexed, edges, name)):
+        assert task.node_names == ("10", "20", "30", "40")
+        assert task.x.tolist() == [[1, 1], [2, 0], [3, 1], [4, 1]]
+    assert indexed.index.name == name
+
+
+def test_a_column_of_ids_goes_before_a_named_index() -> None:
+    nodes, edges = tables()
+    task = NodeTask.from_tables(nodes.rename_axis("row"), edges)
+    assert task.node_names == ("10", "20", "30", "40")
+    assert task.num_features == 2
+
+
+def test_text_that_reads_as_numbers_is_numbers_and_other_text_is_ignored() -> None:
+    task = NodeTask.from_tables(*changed(0, size=["1", "2.5", "3", "4"], old=list("1abc")))
+    assert task.x.flatten().tolist() == [1, 2.5, 3, 4]
+    assert "Columns that hold no numbers are ignored: 'old', 'remark'." in task.notes
+
+
+@pytest.mark.parametrize("dtype", ["string", object])
+def test_a_missing_name_in_a_table_is_an_unknown_label(dtype: Any) -> None:
+    label = pd.Series(["x", "y", pd.NA, "x"], dtype=dtype)
+    assert NodeTask.from_tables(*changed(0, label=label)).y.tolist() == [0, 1, -1, -1]

@@ -1,5 +1,6 @@
 """Edges and features in every layout, as the task keeps them, and those refused."""
 
+import re
 from typing import Any
 
 import hypothesis.strategies as st
@@ -117,6 +118,22 @@ def test_missing_edges_are_refused_and_how_to_have_none_is_said() -> None:
         NodeTask.from_data(path_graph(edge_index=None))
 
 
+@pytest.mark.parametrize("n", [4, 6])
+def test_an_adjacency_of_another_size_is_refused(n: int) -> None:
+    message = f"as many labels as nodes; got an adjacency matrix of {n} nodes and 5 labels"
+    with pytest.raises(EraseError, match=message):
+        NodeTask.from_data(path_graph(edge_index=None, adj_t=torch.eye(n).to_sparse()))
+    with pytest.raises(EraseError, match=message):
+        NodeTask.from_arrays(sp.eye(n, k=1), [0, 1, 0, 1, 0])
+
+
+def test_complex_edges_are_refused() -> None:
+    with pytest.raises(EraseError, match=r"whole node numbers in edge_index; got torch\.complex64"):
+        NodeTask.from_data(path_graph(edge_index=torch.tensor([[0j], [1 + 0j]])))
+    with pytest.raises(EraseError, match="real numbers; got complex128"):
+        NodeTask.from_data(path_graph(edge_index=None, adj_t=sp.csr_matrix(np.eye(5) * 1j)))
+
+
 def test_an_adjacency_that_is_not_square_is_refused() -> None:
     with pytest.raises(EraseError, match=r"square.*\[5, 4\].*\[2, E\]"):
         NodeTask.from_data(path_graph(edge_index=None, adj_t=torch.ones(5, 4).to_sparse()))
@@ -159,10 +176,12 @@ def test_the_border_between_sparse_and_dense_is_a_fifth() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool, torch.bfloat16])
-def test_features_become_float32(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dense", [True, False])
+def test_features_become_float32(dtype: torch.dtype, dense: bool) -> None:
     x = torch.tensor([[1, 0]] * 5)
-    task = NodeTask.from_data(path_graph(x=x.to(dtype)))
-    assert torch.equal(task.x, x.float())
+    given = x.to(dtype)
+    task = NodeTask.from_data(path_graph(x=given if dense else given.to_sparse()))
+    assert torch.equal(task.x.to_dense(), x.float())
     assert task.x.dtype == torch.float32
 
 
@@ -172,7 +191,7 @@ def test_zero_rows_are_allowed() -> None:
     assert torch.equal(NodeTask.from_data(path_graph(x=x)).x, x)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e300])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_features_that_are_not_finite_are_refused(value: float, sparse: bool) -> None:
     x = rare_features().double()
@@ -184,6 +203,34 @@ def test_features_that_are_not_finite_are_refused(value: float, sparse: bool) ->
         NodeTask.from_data(path_graph(x=form, node_names=list("abcde")))
 
 
+@pytest.mark.parametrize("value", [1e300, -1e39])
+@pytest.mark.parametrize("form", ["dense", "numpy", "csr", "coo", "csc", "scipy"])
+def test_features_too_large_for_float32_are_said_to_be(value: float, form: str) -> None:
+    x = rare_features().double()
+    x[3, 1] = value
+    forms: dict[str, Any] = {
+        "dense": lambda: x,
+        "numpy": x.numpy,
+        "csr": x.to_sparse_csr,
+        "coo": x.to_sparse,
+        "csc": x.to_sparse_csc,
+        "scipy": lambda: sp.csc_matrix(x.numpy()),
+    }
+    message = re.escape(f"got {value:g} at node 3, column 1. It is too large: rescale that column")
+    with pytest.raises(EraseError, match=message):
+        NodeTask.from_data(path_graph(x=forms[form]()))
+
+
+def test_the_largest_float32_is_a_feature() -> None:
+    """And what rounds to it, as its shortest decimal writing does; the next float64 does not."""
+    largest, end = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+    for value in (largest, 3.4028235e38, np.nextafter(end, 0)):
+        x = torch.full((5, 1), value, dtype=torch.float64)
+        assert float(NodeTask.from_data(path_graph(x=x)).x[0, 0]) == largest
+    with pytest.raises(EraseError, match="too large"):
+        NodeTask.from_data(path_graph(x=torch.full((5, 1), end, dtype=torch.float64)))
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -191,6 +238,12 @@ def test_features_that_are_not_finite_are_refused(value: float, sparse: bool) ->
         (torch.ones(5, 2, dtype=torch.complex64), "real numbers.*complex64"),
         (np.array([["a"]] * 5), "numbers; got <U1. Turn them into numbers"),
         (torch.ones(4, 2), "4 nodes and 5 labels. Give every node a row in x"),
+        (np.ones((5, 2), complex), "real numbers.*complex128"),
+        (sp.csr_matrix(np.eye(5) * 1j), "real numbers; got complex128"),
+        (torch.eye(5, dtype=torch.cfloat).to_sparse(), "real numbers; got complex64"),
+        (torch.eye(5, dtype=torch.cfloat).to_sparse_csr(), "real numbers; got complex64"),
+        ([[1.0], [1.0, 2.0]], "features as an array of numbers; got rows of different lengths"),
+        (np.ma.masked_equal(np.arange(10).reshape(5, 2), 7), "finite features; got nan at node 3"),
     ],
 )
 def test_features_of_another_kind_are_refused(x: Any, message: str) -> None:
@@ -262,3 +315,8 @@ def test_a_scipy_matrix_is_not_tidied_in_place() -> None:
     assert NodeTask.from_data(path_graph(x=x)).x.values().tolist() == [2.0]
     assert x.data.tolist() == [1.0, 1.0, 0.0]
     assert x.indices.tolist() == [3, 3, 1]
+
+
+def test_numbers_wider_than_torch_knows_are_taken() -> None:
+    x = np.arange(1, 11, dtype=np.longdouble).reshape(5, 2)
+    assert torch.equal(NodeTask.from_data(path_graph(x=x)).x, path_graph().x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +13,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
-from erase.fields import SPLIT_WORDS, label_column, node_mask, to_tensor
-from erase.matrices import adjacency_ends, csr_tensor, feature_matrix
+from erase.fields import (
+    SPLIT_WORDS,
+    label_column,
+    node_mask,
+    not_a_graph,
+    to_names,
+    to_tensor,
+)
+from erase.matrices import adjacency_ends, csr_tensor, feature_matrix, is_too_large, too_large
 
 ID_COLUMNS = ("id", "node", "name")
 
@@ -33,8 +39,8 @@ def data_from_arrays(
     """Return arrays as a Data, test labels included.
 
     Args:
-        edges: [2, E] or [E, 2] node numbers ([2, 2] is read as [2, E]), or a scipy sparse
-            adjacency matrix [N, N].
+        edges: node numbers [2, E] or [E, 2], or a scipy sparse adjacency matrix [N, N]. Of an
+            array [2, 2] the rows are sources and targets; of a list they are pairs.
         y: [N] class numbers, -1 or NaN where unknown; or class names, None or "" where unknown.
         x: features [N, F], numpy or scipy sparse.
         train: training nodes, a mask [N] or node numbers.
@@ -43,14 +49,14 @@ def data_from_arrays(
         node_names: N names.
         class_names: K names, in the order of the class numbers.
     """
+    labels = label_column(y)
     if sp.issparse(edges):
-        ends = torch.stack(adjacency_ends(edges))
+        ends = torch.stack(adjacency_ends(edges, len(labels)))
     else:
-        ends = to_tensor(edges)
-        if ends.dim() == 2 and ends.size(0) != 2 and ends.size(1) == 2:
+        ends = to_tensor(edges, "edges")
+        if ends.dim() == 2 and ends.size(1) == 2 and (ends.size(0) != 2 or _is_list(edges)):
             ends = ends.t()
         ends = ends.reshape(2, 0) if ends.numel() == 0 else ends
-    labels = label_column(y)
     data = Data(edge_index=ends, y=labels if labels.dtype.kind == "U" else to_tensor(labels))
     if (features := feature_matrix(x)) is not None:
         data.x = features if isinstance(features, Tensor) else csr_tensor(features)
@@ -61,8 +67,14 @@ def data_from_arrays(
             data[name] = node_mask(nodes, len(labels), name)
     for name, names in (("node_names", node_names), ("class_names", class_names)):
         if names is not None:
-            data[name] = [str(each) for each in names]
+            data[name] = list(to_names(names, name))
     return data
+
+
+def _is_list(edges: Any) -> bool:
+    """Say whether `edges` is a list of lists or tuples; (rows, columns) of arrays is not."""
+    plain = (list, tuple)
+    return isinstance(edges, plain) and all(isinstance(each, plain) for each in edges)
 
 
 def data_from_networkx(
@@ -85,6 +97,8 @@ def data_from_networkx(
     frame = pd.DataFrame([attributes for _, attributes in graph.nodes(data=True)])
     frame = frame.reindex(range(len(position)))
     ends = [(position[u], position[v]) for u, v in graph.edges()]
+    if not graph.is_directed():
+        ends += [(v, u) for u, v in ends if u != v]
     edge_index = torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t()
     return _data_from_frame(frame, list(position), edge_index, label, features, split, [])
 
@@ -104,7 +118,8 @@ def data_from_tables(
     Args:
         nodes: one row per node.
         edges: one row per edge, holding the ids of two nodes.
-        id: the column of node ids; None: the one called id, node or name, else the first.
+        id: the column of node ids; None: the one called id, node or name, else the index where it
+            has a name, else the first column.
         label: the column with the class number or name; empty where unknown.
         features: columns with a number or a vector each; None: all that hold numbers.
         split: the column with "train", "val" or "test", if there is one.
@@ -114,6 +129,8 @@ def data_from_tables(
     for table in (nodes, edges):
         if not isinstance(table, pd.DataFrame):
             raise not_a_graph(table)
+        refuse_twins(table.columns)
+    nodes = with_ids(nodes, id)
     id = choose_column(nodes.columns, id, ID_COLUMNS, 0)
     source = choose_column(edges.columns, source, ("source",), 0)
     target = choose_column(edges.columns, target, ("target",), 1)
@@ -122,6 +139,10 @@ def data_from_tables(
             "two columns of node ids in the edges table",
             f"{source!r} for both ends",
             "Name them source and target.",
+        )
+    if id in (label, split):
+        raise EraseError(
+            "a column of node ids", f"the column {id!r}", "Name the one that holds them (id=…)."
         )
     ids = pd.Index(nodes[id])
     if (twice := ids.duplicated() | ids.isna()).any():
@@ -138,6 +159,21 @@ def data_from_tables(
     frame = nodes.drop(columns=id).reset_index(drop=True)
     edge_index = torch.from_numpy(np.stack(ends))
     return _data_from_frame(frame, ids.tolist(), edge_index, label, features, split, notes)
+
+
+def refuse_twins(columns: pd.Index[Any]) -> None:
+    """Refuse a table with two columns of one name."""
+    if (twice := columns[columns.duplicated()]).size:
+        raise EraseError(
+            "columns of different names", f"two called {twice[0]!r}", "Rename or remove one."
+        )
+
+
+def with_ids(nodes: pd.DataFrame, id: str | None) -> pd.DataFrame:
+    """Return the table with its index as the first column, where the index holds the node ids."""
+    name = nodes.index.name
+    wanted = not any(usual in nodes.columns for usual in ID_COLUMNS) if id is None else name == id
+    return nodes.reset_index() if wanted and name not in (None, *nodes.columns) else nodes
 
 
 def choose_column(
@@ -189,7 +225,7 @@ def _data_from_frame(
             )
         notes = [*notes, f"Columns that hold no numbers are ignored: {', '.join(ignored)}."]
     if numeric := [block for block in blocks.values() if block is not None]:
-        data.x = torch.from_numpy(np.concatenate(numeric, axis=1))
+        data.x = torch.from_numpy(np.concatenate(numeric, axis=1).astype(np.float32))
     if notes:
         data.notes = notes
     return data
@@ -211,17 +247,51 @@ def _parts(words: pd.Series[Any]) -> dict[str, Tensor]:
 
 
 def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any] | None:
-    """Return a column of numbers, or of vectors of one length, as [N, f] float32; else None."""
-    if pd.api.types.is_numeric_dtype(column):
-        values: np.ndarray[Any, Any] = column.to_numpy(np.float32, na_value=np.nan)
-        return values[:, None]
+    """Return a column of numbers, or of vectors of one length, as [N, f] real numbers; else None.
+
+    Text that reads as numbers is numbers. Where half of it does, the rest are mistakes.
+    """
     if len(column) and isinstance(column.iloc[0], list | tuple | np.ndarray):
         try:
-            block: np.ndarray[Any, Any] = np.array(column.tolist(), dtype=np.float32)
-        except (TypeError, ValueError):  # not numbers, or of different lengths
+            block = np.array(column.tolist())
+        except ValueError:  # of different lengths
             return None
-        return block if block.ndim == 2 else None
-    return None
+        if block.ndim != 2 or block.dtype.kind not in "biufc":
+            return None
+    elif pd.api.types.is_numeric_dtype(column):
+        block = _number_column(column)
+    elif isinstance(column.dtype, pd.StringDtype) or column.dtype == object:
+        empty = [isinstance(value, str) and not value.strip() for value in column]
+        given = column.astype(object).mask(column.isna() | np.array(empty, dtype=bool), None)
+        parsed = pd.to_numeric(given, errors="coerce")
+        bad = given.notna() & parsed.isna()
+        if 2 * int(bad.sum()) > int(given.notna().sum()) or not parsed.notna().any():
+            return None
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            raise EraseError(
+                f"numbers in the column {column.name!r}",
+                f"{column.iloc[i]!r} in row {i}",
+                "Correct it, leave it empty, or name the columns to use (features=…).",
+            )
+        block = _number_column(parsed)
+    else:
+        return None
+    if block.dtype.kind == "c":
+        raise EraseError(
+            f"real numbers in the column {column.name!r}", f"{block.dtype}", "Take a part of them."
+        )
+    if (large := is_too_large(block)).any():
+        i, j = np.argwhere(large)[0].tolist()
+        raise too_large(float(block[i, j]), f"row {i} of the column {column.name!r}")
+    return block
+
+
+def _number_column(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
+    """Return numbers as [N, 1], float64 unless they are complex."""
+    wide = complex if pd.api.types.is_complex_dtype(column) else np.float64
+    values: np.ndarray[Any, Any] = column.to_numpy(wide, na_value=np.nan)
+    return values[:, None]
 
 
 def _positions(ids: pd.Index[Any], ends: pd.Series[Any], name: str) -> np.ndarray[Any, Any]:
@@ -237,19 +307,3 @@ def _positions(ids: pd.Index[Any], ends: pd.Series[Any], name: str) -> np.ndarra
             "Add that node to the nodes table, or remove the edge.",
         )
     return found.astype(np.int64)
-
-
-def not_a_graph(given: Any) -> EraseError:
-    """Return the error that says what a graph can be given as."""
-    if isinstance(given, str | os.PathLike):
-        return EraseError(
-            "a graph",
-            f"{os.fspath(given)!r}",
-            "Read a file with erase.read_graph(path), a dataset with erase.load_dataset(name).",
-        )
-    return EraseError(
-        "a graph",
-        f"{type(given).__module__}.{type(given).__name__}",
-        "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges); arrays "
-        "go through NodeTask.from_arrays.",
-    )

@@ -21,11 +21,12 @@ from erase.seeds import numpy_stream
 
 SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
 STRUCTURAL_WIDTH = 128
+FLOAT32_END = 2.0**128 - 2.0**103  # half a step past the largest float32: rounds to infinity
 
 
 def undirected_edges(data: Data, n: int, notes: list[str]) -> Tensor:
     """Return the undirected edges [2, E], as `NodeTask.edge_index` promises."""
-    row, col = edge_ends(data)
+    row, col = edge_ends(data, n)
     wrong = (row < 0) | (row >= n) | (col < 0) | (col >= n)
     if bool(wrong.any()):
         i = first_true(wrong)
@@ -54,23 +55,25 @@ def _sorted_set(key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return key[np.append(True, key[1:] != key[:-1])] if key.size else key
 
 
-def edge_ends(data: Data) -> tuple[Tensor, Tensor]:
+def edge_ends(data: Data, n: int | None = None) -> tuple[Tensor, Tensor]:
     """Return sources and targets, [E] int64 each, from `edge_index` or `adj_t`."""
     if (edge_index := field(data, "edge_index")) is not None:
-        ends = to_tensor(edge_index)
+        ends = to_tensor(edge_index, "edge_index")
         if ends.dim() != 2 or ends.size(0) != 2:
             raise EraseError(
                 "edge_index of shape [2, E]",
                 f"shape {list(ends.shape)}",
                 "Put sources in the first row and targets in the second; transpose if needed.",
             )
-        if ends.numel() and (ends.is_floating_point() or ends.dtype == torch.bool):
+        if ends.numel() and (
+            ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool
+        ):
             raise EraseError(
                 "whole node numbers in edge_index", f"{ends.dtype}", "Convert it with .long()."
             )
         return ends[0].long(), ends[1].long()
     if (adj_t := field(data, "adj_t")) is not None:
-        col, row = adjacency_ends(adj_t)
+        col, row = adjacency_ends(adj_t, n)
         return row, col
     raise EraseError(
         "edges in data.edge_index [2, E] or data.adj_t",
@@ -79,14 +82,23 @@ def edge_ends(data: Data) -> tuple[Tensor, Tensor]:
     )
 
 
-def adjacency_ends(matrix: Any) -> tuple[Tensor, Tensor]:
-    """Return rows and columns of the non-zeros of an adjacency matrix, [E] int64 each."""
+def adjacency_ends(matrix: Any, n: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return rows and columns of the non-zeros of an adjacency matrix, [E] int64 each.
+
+    With `n`, the matrix has to be [n, n].
+    """
     coo = _scipy_csr(matrix).tocoo()
     if coo.shape[0] != coo.shape[1]:
         raise EraseError(
             "a square adjacency matrix [N, N]",
             f"shape {list(coo.shape)}",
             "Give the edges as node numbers [2, E] instead.",
+        )
+    if n is not None and coo.shape[0] != n:
+        raise EraseError(
+            "as many labels as nodes",
+            f"an adjacency matrix of {coo.shape[0]} nodes and {n} labels",
+            "Give every node a row in the matrix and an entry in y, -1 where it is unknown.",
         )
     return torch.from_numpy(coo.row.astype(np.int64)), torch.from_numpy(coo.col.astype(np.int64))
 
@@ -139,17 +151,33 @@ def feature_matrix(given: Any) -> Any:
         return None
     if _is_sparse(given):
         return _scipy_csr(given)
-    array = given if isinstance(given, Tensor) else np.asarray(given)
-    if isinstance(array, np.ndarray) and array.dtype.kind not in "biuf":
-        raise EraseError("features that are numbers", f"{array.dtype}", "Turn them into numbers.")
-    dense = to_tensor(array)
+    if isinstance(given, np.ma.MaskedArray):
+        given = np.where(np.ma.getmaskarray(given), np.nan, np.ma.getdata(given))
+    dense = to_tensor(given, "features")
     if dense.dim() != 2 or dense.is_complex():
         raise EraseError(
             "x of shape [N, F], real numbers",
             f"shape {list(dense.shape)}, {dense.dtype}",
             "Give one row of features per node; x[:, None] makes one column of x [N].",
         )
+    if dense.dtype == torch.float64 and bool((large := is_too_large(dense)).any()):
+        i, j = large.nonzero()[0].tolist()
+        raise too_large(float(dense[i, j]), f"node {i}, column {j}")
     return dense.to(torch.float32)
+
+
+def is_too_large(values: Any) -> Any:
+    """Return where `values` are finite, but would be infinite in float32."""
+    return (abs(values) >= FLOAT32_END) & (abs(values) != float("inf"))
+
+
+def too_large(value: float, where: str) -> EraseError:
+    """Return the error for a feature that float32 cannot hold."""
+    return EraseError(
+        "features that float32 can hold, up to 3.4e38",
+        f"{value:g} at {where}",
+        "It is too large: rescale that column.",
+    )
 
 
 def structural_features(edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -183,16 +211,16 @@ def _scipy_csr(given: Any) -> Any:
         given = given.detach().cpu()
         if given.layout == torch.sparse_coo:
             given = given.coalesce()
-            values, index = given.values().float().numpy(), given.indices().numpy()
+            values, index = _numpy_values(given.values()), given.indices().numpy()
             matrix = sp.coo_matrix((values, tuple(index)), shape=given.shape)
         elif given.layout in (torch.sparse_csr, torch.sparse_csc):
             by_row = given.layout == torch.sparse_csr
             outer = given.crow_indices() if by_row else given.ccol_indices()
             inner = given.col_indices() if by_row else given.row_indices()
-            parts = (given.values().float().numpy(), inner.numpy(), outer.numpy())
+            parts = (_numpy_values(given.values()), inner.numpy(), outer.numpy())
             matrix = (sp.csr_matrix if by_row else sp.csc_matrix)(parts, shape=given.shape)
         else:
-            matrix = given.float().to_dense().numpy()
+            matrix = _numpy_values(given.to_dense())
     else:
         matrix = given
     if getattr(matrix, "format", "") in ("csr", "csc"):
@@ -202,10 +230,26 @@ def _scipy_csr(given: Any) -> Any:
             raise EraseError(
                 "a well-formed sparse matrix", f"{error}", "Build it again from its entries."
             ) from None
-    fresh = sp.csr_matrix(matrix, dtype=np.float32, copy=True)
+    if matrix.dtype.kind not in "biuf":
+        raise EraseError(
+            "a matrix of real numbers", f"{matrix.dtype}", "Turn them into real numbers."
+        )
+    wide = np.float64 if matrix.dtype.kind == "f" and matrix.dtype.itemsize > 4 else np.float32
+    fresh = sp.csr_matrix(matrix, dtype=wide, copy=True)
     fresh.sum_duplicates()
+    if wide is np.float64 and (large := is_too_large(fresh.data)).any():
+        first = int(np.flatnonzero(large)[0])
+        i = int(np.searchsorted(fresh.indptr, first, "right")) - 1
+        raise too_large(float(fresh.data[first]), f"node {i}, column {fresh.indices[first]}")
+    fresh = fresh.astype(np.float32, copy=False)
     fresh.eliminate_zeros()
     return fresh
+
+
+def _numpy_values(values: Tensor) -> Any:
+    """Return values as numpy has them: of the narrow types it lacks bfloat16."""
+    kept = values.dtype == torch.float64 or values.is_complex()
+    return (values if kept else values.float()).numpy()
 
 
 def csr_tensor(matrix: Any) -> Tensor:
