@@ -492,6 +492,69 @@ def test_a_graph_is_not_a_path() -> None:
         read_graph(small_graph())
 
 
+@pytest.mark.parametrize("train", [np.array([True, True, False, False]), np.array([0, 1])])
+def test_npz_with_the_names_of_from_arrays(train: Any, tmp_path: Path) -> None:
+    graph: dict[str, Any] = {"edge_index": np.array([[0, 1], [2, 3]]), "y": [0, 1, 1, 0]}
+    np.savez(tmp_path / "g.npz", **graph, train=train, val=np.array([2]), test=np.array([3]))
+    data = read_graph(tmp_path / "g.npz")
+    task = NodeTask.from_data(data)
+    assert task.train_index.tolist() == [0, 1]
+    assert task.val_index.tolist() == [2]
+    assert task.y.tolist() == [0, 1, 1, -1]
+    assert data.test_mask.tolist() == [3]
+    np.savez(tmp_path / "g.npz", **graph, train=np.array([0.0, 1.0]))
+    with pytest.raises(EraseError, match="train_mask as a bool mask or node numbers"):
+        NodeTask.from_data(read_graph(tmp_path / "g.npz"))
+    np.savez(tmp_path / "g.npz", **graph, train=np.array(["a"]))
+    with pytest.raises(EraseError, match="train as an array of numbers; got <U1"):
+        read_graph(tmp_path / "g.npz")
+
+
+@pytest.mark.parametrize("y", ["y", "labels"])
+def test_npz_without_labels_says_so(y: str, tmp_path: Path) -> None:
+    adjacency = sp.eye_array(3, format="csr")
+    parts = {"data": adjacency.data, "indices": adjacency.indices, "indptr": adjacency.indptr}
+    benchmark = {f"adj_{name}": part for name, part in parts.items()} | {"adj_shape": (3, 3)}
+    arrays = {"edge_index": np.array([[0], [1]])} if y == "y" else benchmark
+    np.savez(tmp_path / "g.npz", **arrays)
+    with pytest.raises(EraseError, match=rf"an array {y} \[N\]; got .* in 'g.npz'. Add {y}: a cl"):
+        read_graph(tmp_path / "g.npz")
+
+
+def test_a_refused_pt_is_told_in_one_plain_sentence(tmp_path: Path) -> None:
+    torch.save({"edge_index": torch.ones(2, 1), "x": np.float64}, tmp_path / "g.pt")
+    with pytest.raises(EraseError) as caught:
+        read_graph(tmp_path / "g.pt")
+    assert caught.value.got == "'g.pt', refused: it holds numpy.float64"
+    assert caught.value.remedy.startswith("Where you trust it, load it yourself")
+
+
+def test_an_edges_file_without_a_header_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label\n1,0\n2,1\n3,\n")
+    (tmp_path / "edges.csv").write_text("1,2\n2,3\n")
+    with pytest.raises(EraseError, match=r"two nodes, '1' and '2'\. Add a first line.*source,tar"):
+        read_graph(tmp_path)
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,3\n")
+    assert read_graph(tmp_path).edge_index.tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("name", ["nodes", "edges"])
+def test_a_csv_with_two_columns_of_one_name_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label,age\n1,0,3\n2,1,4\n")
+    (tmp_path / "edges.csv").write_text("source,target,age\n1,2,3\n")
+    table = tmp_path / f"{name}.csv"
+    table.write_text(table.read_text().replace("age\n", "age,age\n", 1).replace(",3\n", ",3,3\n"))
+    with pytest.raises(EraseError, match="columns of different names; got two called 'age'"):
+        read_graph(tmp_path)
+
+
+def test_a_bad_cell_among_numbers_is_refused_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label,age,home\n1,0,3,a\n2,1,x4,b\n3,,5,c\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    with pytest.raises(EraseError, match="numbers in the column 'age'; got 'x4' in row 1"):
+        read_graph(tmp_path)
+
+
 def test_npz_with_other_arrays_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", weights=np.ones(3))
     with pytest.raises(EraseError, match=r"edge_index \[2, E\], x and y; got weights.*write_graph"):

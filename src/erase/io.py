@@ -5,9 +5,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
 ``FILE.npz``
     numpy arrays, without pickles: `edge_index` [2, E]; `x` [N, F], or CSR as `x_data`, `x_indices`,
     `x_indptr`, `x_shape`; `y` [N], class numbers (-1: unknown) or names ("": unknown); and, each
-    optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers), `node_names` [N],
-    `class_names` [K]. Or the layout of gnn-benchmark: `adj_data`, `adj_indices`, `adj_indptr`,
-    `adj_shape`; `attr_data`, … (or `attr_matrix`); `labels`.
+    optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers; or just `train`,
+    `val`, `test`), `node_names` [N], `class_names` [K]. Or the layout of gnn-benchmark:
+    `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or `attr_matrix`);
+    `labels`.
 ``FILE.pt``
     a PyG ``Data``, its ``to_dict()``, or the (data, slices) of a one-graph PyG dataset, saved with
     ``torch.save``. Only tensors, plain values and PyG's own data classes are read.
@@ -26,6 +27,7 @@ import json
 import math
 import os
 import pickle
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,9 +51,11 @@ from erase.convert import (
     data_from_arrays,
     data_from_networkx,
     data_from_tables,
+    refuse_twins,
+    with_ids,
 )
 from erase.errors import EraseError
-from erase.fields import SPLIT_WORDS, encode_labels, split_mask
+from erase.fields import SPLIT_WORDS, encode_labels, split_mask, to_tensor
 from erase.matrices import edge_ends, feature_matrix
 
 ACCEPTED = ".npz, .pt, .graphml, .graphml.gz, or a folder with nodes and edges (.csv or .parquet)"
@@ -175,10 +179,19 @@ def _read_npz(path: Path) -> Data:
                 f"{', '.join(file.files) or 'no array'} in {path.name!r}",
                 "Write the file with erase.write_graph, or name the arrays so.",
             )
+        if y not in file:
+            raise EraseError(
+                f"the labels of the nodes, an array {y} [N]",
+                f"{', '.join(file.files)} in {path.name!r}",
+                f"Add {y}: a class per node, -1 where it is unknown.",
+            )
         data = data_from_arrays(edges, file[y], x)
+        words = [word for each in SPLIT_WORDS.values() for word in each]
         for key in file.files:
-            if any(key.split("_")[0] in words for words in SPLIT_WORDS.values()):
-                data[key] = torch.from_numpy(file[key])
+            if key.split("_")[0] in words:
+                name = f"{key}_mask" if key in words else key
+                if name == key or name not in file:
+                    data[name] = to_tensor(file[key], key)
         for key in ("node_names", "class_names"):
             if key in file:
                 try:
@@ -208,9 +221,11 @@ def _read_pt(path: Path) -> Data:
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
+            # torch's own message is pages long, with the colours of a terminal
+            named = re.search(r"GLOBAL ([\w.]+)", str(error))
             raise EraseError(
                 "a .pt file with a PyG Data, or its to_dict(), and nothing that runs code",
-                f"{path.name!r}, refused: {str(error).strip().splitlines()[0]}",
+                f"{path.name!r}, refused: it holds {named[1] if named else 'something else'}",
                 "Where you trust it, load it yourself and save data.to_dict() with torch.save.",
             ) from None
     if isinstance(content, tuple) and content:  # an InMemoryDataset: (data, slices, class)
@@ -262,13 +277,31 @@ def _read_folder(path: Path) -> Data:
             )
         with _readable(found[0], f"a table of {name}"):
             tables[name] = _read_table(found[0], name)
+        if name == "edges" and found[0].suffix == ".csv":
+            _refuse_ids_as_header(tables["nodes"], tables["edges"])
     return data_from_tables(tables["nodes"], tables["edges"])
+
+
+def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
+    """Refuse a file of edges that starts with an edge: it would be lost as a header."""
+    nodes = with_ids(nodes, None)
+    ids = set(nodes[choose_column(nodes.columns, None, ID_COLUMNS, 0)].astype(str))
+    header = [str(name) for name in edges.columns[:2]]
+    if len(header) == 2 and ids.issuperset(header) and header != ["source", "target"]:
+        raise EraseError(
+            "a header line in edges.csv",
+            f"the ids of two nodes, {header[0]!r} and {header[1]!r}",
+            "Add a first line that says source,target.",
+        )
 
 
 def _read_table(path: Path, name: str) -> pd.DataFrame:
     if path.suffix == ".parquet":
         _need_pyarrow()
         return pd.read_parquet(path)
+    # as a row, for pandas renames the second of two equal names
+    first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
     columns = pd.read_csv(path, nrows=0).columns
     if name == "nodes":
         words = [choose_column(columns, None, ID_COLUMNS, 0), "label", "split"]
@@ -317,7 +350,7 @@ def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "
 def _npz_arrays(data: Data) -> dict[str, Any]:
     y, class_names, values = encode_labels(data)
     arrays: dict[str, Any] = {
-        "edge_index": torch.stack(edge_ends(data)).numpy(),
+        "edge_index": torch.stack(edge_ends(data, y.numel())).numpy(),
         "y": np.append(values, "")[y] if values.dtype.kind == "U" else y.numpy(),
         "class_names": np.array(class_names, dtype=str),
     }
@@ -365,7 +398,7 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
             )
         dense = x.numpy() if isinstance(x, Tensor) else x.toarray()
         nodes |= {f"x{j}": dense[:, j] for j in range(dense.shape[1])}
-    source, target = (ids[end.numpy()] for end in edge_ends(data))
+    source, target = (ids[end.numpy()] for end in edge_ends(data, n))
     return pd.DataFrame(nodes), pd.DataFrame({"source": source, "target": target})
 
 
