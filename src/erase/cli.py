@@ -205,8 +205,6 @@ def _fit(options: argparse.Namespace) -> None:
         task, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
     )
     seconds = time.perf_counter() - start
-    for note in method.notes_:
-        _say(options, f"Note: {note}")
     scores = score(method, clean, given)
     summary: dict[str, Any] = {
         "graph": options.graph,

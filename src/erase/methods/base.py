@@ -1,5 +1,6 @@
 """What every method shares: hyper-parameters, the door, predictions, files."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,10 +163,13 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
             checkpoint: file to keep the state of the run in, every few seconds.
             resume: continue an interrupted run from `checkpoint`, to the same result.
-            progress: show epochs, loss and time left.
+            progress: show what was done to the graph, epochs, loss and time left.
         """
         self.check_params()
         task = NodeTask.of(graph)
+        if progress:
+            for note in task.notes:
+                print(f"Note: {note}", file=sys.stderr)
         loop = Loop(Path(checkpoint) if checkpoint is not None else None, resume, progress)
         (fit,) = self._train([task], [self.seed], loop)
         self._keep(fit, task.label_values, task.class_names, task.notes)
