@@ -5,19 +5,21 @@ over); what differs is the cost. Features stay sparse through the first layer, d
 attention is a sparse product on the narrower side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn.functional import normalize, relu
+from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
 from erase.graph import Graph, Pattern, attend, sparse_product
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
+_ROWS_IN_CACHE = 512
+_leaky_backward = torch.ops.aten.leaky_relu_backward  # g where h > 0, slope · g elsewhere
 
 Activation = Literal["leaky-l1", "relu", "l1-relu", "l2-relu", "l2", "none"]
 
@@ -134,22 +136,28 @@ class GATLayer(nn.Module):
     def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
         """Return the messages [R, N, out_width]."""
         runs, in_width, out_width = self.weight.shape
-        copies = runs * self.heads
-        pattern = graph.pattern(self_loops=True, copies=copies)
+        pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
+        vectors = torch.stack([self.source, self.target], -1)  # [R, H, C, 2]
         if isinstance(x, Tensor) and self.heads == 1 and in_width < out_width:
             # A(xW) = (Ax)W: aggregate the narrow side
-            source, target = (
-                (x @ (self.weight @ vector.transpose(1, 2))).squeeze(2).T.flatten()  # [N·R]
-                for vector in (self.source, self.target)
-            )
+            source, target = _scores(x, (self.weight @ vectors[:, 0])[..., None])
             around = attend(pattern, _nodes_first(x).view(-1, in_width), source, target)
             around = around.view(-1, runs, in_width).transpose(0, 1)  # [R, N, C]
             return torch.baddbmm(self.bias, around, self.weight)
         h = x.project(self.weight) if isinstance(x, Features) else x @ self.weight
-        h = _nodes_first(h).view(-1, runs, self.heads, out_width // self.heads)  # [N, R, H, C]
-        source, target = ((h * v).sum(-1).flatten() for v in (self.source, self.target))
-        out = attend(pattern, h.view(-1, h.shape[-1]), source, target)
+        # one product for the scores of all heads: a block per head, zero elsewhere
+        eye = torch.eye(self.heads, dtype=h.dtype, device=h.device)
+        blocks = vectors[..., None] * eye[:, None, None]  # [R, H, C, 2, H]
+        source, target = _scores(h, blocks.reshape(runs, out_width, 2, self.heads))
+        out = attend(pattern, _nodes_first(h).view(-1, out_width // self.heads), source, target)
         return out.view(-1, runs, out_width).transpose(0, 1) + self.bias
+
+
+def _scores(h: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return s and t [N·R·H] of h [R, N, C] for `vectors` [R, C, 2, H]."""
+    scores = (h @ vectors.flatten(2)).unflatten(2, (2, -1))  # [R, N, 2, H]
+    source, target = scores.permute(2, 1, 0, 3).flatten(1)
+    return source, target
 
 
 class GCNLayer(nn.Module):
@@ -195,30 +203,45 @@ def _aggregate(operator: tuple[Pattern, Tensor], x: Features | Tensor, weight: T
 
 
 class _RowNormalised(Function):
-    """f(h) / ‖g(h)‖₁ by rows, where f and g scale negative entries by a slope of their own."""
+    """f(h) / ‖g(h)‖₁ by rows, where f and g scale negative entries by a slope of their own.
+
+    On a CPU the rows pass in blocks that stay in the cache: whole tensors of temporaries would cost
+    more in fresh memory than in arithmetic.
+    """
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
-        negative = h.clamp(max=0)
-        norm = torch.add(h.clamp(min=0), negative, alpha=-norm_slope).sum(-1, keepdim=True)
+        out, inverse = torch.empty_like(h), h.new_empty((*h.shape[:-1], 1))
         tiny = torch.finfo(h.dtype).tiny  # below it a reciprocal overflows
-        inverse = torch.where(norm > tiny, norm.reciprocal(), 0.0)
-        out = h.sub(negative, alpha=1 - numerator_slope).mul_(inverse)
+        for rows, scaled, scale in _row_blocks(h, out, inverse):
+            size = torch.linalg.vector_norm(rows, 1, dim=-1, keepdim=True)  # Σ|h|
+            below = 0.5 * (size - rows.sum(-1, keepdim=True))  # Σ max(−h, 0)
+            norm = size - (1 - norm_slope) * below
+            scale.copy_(torch.where(norm > tiny, norm.reciprocal(), 0.0))
+            torch.mul(leaky_relu(rows, numerator_slope), scale, out=scaled)
         ctx.slopes = numerator_slope, norm_slope
         ctx.save_for_backward(h, out, inverse)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        (grad,) = grads
         h, out, inverse = ctx.saved_tensors
         numerator_slope, norm_slope = ctx.slopes
-        through_norm = (grad * out).sum(-1, keepdim=True) * inverse
-        scaled = grad * inverse
-        below = norm_slope * through_norm
-        if numerator_slope:
-            below = torch.add(below, scaled, alpha=numerator_slope)
-        return torch.where(h > 0, scaled - through_norm, below), None, None
+        answer = torch.empty_like(h)
+        for grad, rows, scaled, scale, block in _row_blocks(grads[0], h, out, inverse, answer):
+            through_norm = (grad * scaled).sum(-1, keepdim=True) * scale
+            # entries above 0 get g·s − t, those below slope·g·s + slope'·t
+            passed = _leaky_backward(grad * scale, rows, numerator_slope, False)
+            lost = _leaky_backward(through_norm.expand_as(rows), rows, -norm_slope, False)
+            torch.sub(passed, lost, out=block)
+        return answer, None, None
+
+
+def _row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yield the same rows of tensors [..., N, C], a cache's worth at a time on a CPU."""
+    n = tensors[0].shape[-2]
+    size = n if tensors[0].is_cuda else _ROWS_IN_CACHE
+    return zip(*(tensor.split(max(size, 1), dim=-2) for tensor in tensors), strict=True)
 
 
 def _row_normalised(h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
