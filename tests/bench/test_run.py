@@ -25,7 +25,7 @@ class Parrot(NodeClassifier):
         self.device = device
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
-        raise NotImplementedError
+        raise AssertionError("a parrot does not learn")
 
 
 # 0 to 6 train, 7 validates, 8 to 11 test; -1 is unknown
