@@ -106,7 +106,7 @@ class ERASE(NodeClassifier):
 
     Note:
         ‖z‖₁ ≤ 1 by the reference recipe. On the unit sphere (``output="l2-relu"``) the same ε²
-        means another tolerance, and accuracy collapses.
+        means another tolerance.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
