@@ -10,7 +10,7 @@ from PIL import Image
 
 import erase
 from erase.bench import PROTOCOLS, given_labels
-from erase.report.figures import cosine_map
+from erase.draw import cosine_map
 
 
 def main() -> None:

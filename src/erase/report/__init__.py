@@ -1,4 +1,4 @@
-"""Reports: figures, pages of them, and the page of ``erase demo``."""
+"""Reports: pages, and the page of ``erase demo``."""
 
 from erase.report.demo import write_demo_report
 from erase.report.page import Block, Code, Page, Picture, Section, Table, Text

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from erase import draw
 from erase.fields import encode_labels, split_mask
 from erase.io import StrPath
 from erase.matrices import edge_ends
 from erase.methods import ERASE, NodeClassifier
-from erase.report import figures
 from erase.report.page import Block, Code, Page, Picture, Section, Table, Text
 
 # what a method is scored by, in the order of the table; the keys are those of `bench.run.score`
@@ -171,7 +171,7 @@ def _results(
         )
         body.append(
             Picture(
-                figures.accuracy_bars(drawn),
+                draw.accuracy_bars(drawn),
                 f"Bars. {alt}.",
                 "Corrected and kept: of the training nodes whose given label is wrong, or right, "
                 "those whose true class the method predicts.",
@@ -191,7 +191,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
             "Cosine similarity between sorted representations",
             [
                 Picture(
-                    figures.cosine_map(embeddings, y, names),
+                    draw.cosine_map(embeddings, y, names),
                     "Heat maps of the cosine similarity between test nodes sorted by true class, "
                     f"for {methods}.",
                     "Test nodes sorted by true class, equally many of each if possible. Look for "
@@ -204,7 +204,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
             "PCA",
             [
                 Picture(
-                    figures.pca_map(embeddings, y, names),
+                    draw.pca_map(embeddings, y, names),
                     f"Two principal components of the representations of {methods}, "
                     "coloured by true class.",
                     "A linear map to the plane. Orthogonal classes lie along separate straight "
@@ -216,7 +216,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
             "t-SNE",
             [
                 Picture(
-                    figures.tsne_map(embeddings, y, names),
+                    draw.tsne_map(embeddings, y, names),
                     f"t-SNE maps of the representations of {methods}, coloured by true class.",
                     "A map that keeps neighbours. Look for islands of one colour and marker; "
                     "distances between islands mean little.",
@@ -229,7 +229,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
     noisy = bool((labels.val & labels.wrong).any())
     chosen = ", ".join(f"{name} {epoch}" for name, epoch in best.items())
     curves = Picture(
-        figures.curves(histories, best),
+        draw.curves(histories, best),
         f"Loss and validation accuracy of {methods} over epochs; chosen epochs: {chosen}.",
         "Losses are different quantities, each on its own scale. "
         + ("Validation labels are wrong in part: accuracy on them stays low. " if noisy else "")

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from erase.errors import EraseError
-from erase.report.figures import (
+from erase.draw import (
     COLOURS,
     MARKERS,
     accuracy_bars,
@@ -22,6 +21,7 @@ from erase.report.figures import (
     sample_nodes,
     tsne_map,
 )
+from erase.errors import EraseError
 
 NAMES = ["red", "green", "blue"]
 
