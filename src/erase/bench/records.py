@@ -1,0 +1,212 @@
+"""What was asked for and what came out: a JSON line per finished cell, appended, never lost."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from erase.errors import EraseError
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What was asked for: the identity of a run. Two cells are equal where their JSON is.
+
+    Attributes:
+        dataset: a name in ``DATASETS``.
+        noise: a name in ``NOISES``, or "none".
+        rate: φ, the nominal noise rate; 0 with "none".
+        method: a name in ``METHODS``.
+        params: changes to the method's preset for the dataset.
+        protocol: a name in ``PROTOCOLS``.
+        seed: of the method, and of the noise where the protocol redraws it.
+        labels_per_class: training labels kept of each class; None: all of the split.
+    """
+
+    dataset: str
+    noise: str
+    rate: float
+    method: str
+    params: Mapping[str, Any]
+    protocol: str
+    seed: int
+    labels_per_class: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", float(self.rate))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and self._canonical == other._canonical
+
+    def __hash__(self) -> int:
+        return hash(self._canonical)
+
+    @property
+    def _canonical(self) -> str:
+        return json.dumps(vars(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def key(self) -> str:
+        """The first 16 hex digits of the SHA-256 of the cell's canonical JSON: its file name."""
+        return sha256(self._canonical.encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        """Return the cell in words."""
+        kept = {} if self.labels_per_class is None else {"labels_per_class": self.labels_per_class}
+        changes = [f"{name}={value}" for name, value in {**self.params, **kept}.items()]
+        noise = "none" if self.noise == "none" else f"{self.noise} {self.rate:g}"
+        return f"{' '.join([self.method, *changes])} on {self.dataset}, {noise}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came out of a cell.
+
+    Attributes:
+        cell: what was asked for.
+        scores: shares of 1 and counts by name, see :func:`erase.bench.score`; empty after an error,
+            None where a value is not finite.
+        settings: the parameters that differ from the method's defaults; device and seed left out.
+        best_epoch: the epoch the scores come from, counted from 1.
+        epochs: epochs that were run.
+        seconds: of the training, divided by the runs trained together.
+        batch: runs trained together.
+        peak_bytes: most memory held while they trained; None where nobody can tell.
+        machine: what it ran on.
+        versions: of erase, torch and Python.
+        error: why there are no scores, or None.
+    """
+
+    cell: Cell
+    scores: Mapping[str, float | None] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    best_epoch: int | None = None
+    epochs: int | None = None
+    seconds: float | None = None
+    batch: int | None = None
+    peak_bytes: int | None = None
+    machine: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+
+    def to_json(self) -> str:
+        """Return the record as one line, without its end."""
+        own = vars(self) | {"scores": {k: _finite(v) for k, v in self.scores.items()}}
+        content = {**vars(self.cell), **{k: v for k, v in own.items() if k != "cell"}}
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> Self:
+        """Return the record of a line; any line that is not one raises ValueError."""
+        content = json.loads(line)
+        if not isinstance(content, dict):
+            raise ValueError("no JSON object")
+        known = {*_CELL_FIELDS, *_OWN_FIELDS}
+        if missing := sorted(known - set(content)):
+            raise ValueError(f"no {', '.join(missing)}")
+        if unknown := sorted(set(content) - known):
+            raise ValueError(f"unknown {', '.join(unknown)}")
+        cell = Cell(**{name: content[name] for name in _CELL_FIELDS})
+        return cls(cell, **{name: content[name] for name in _OWN_FIELDS})
+
+
+_CELL_FIELDS = [f.name for f in fields(Cell)]
+_OWN_FIELDS = [f.name for f in fields(Record) if f.name != "cell"]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None
+
+
+def read(path: str | os.PathLike[str]) -> list[Record]:
+    """Return the records of a file, the last one of each cell; a torn last line is ignored."""
+    path = Path(path)
+    if not path.is_file():
+        raise EraseError(
+            "a file of records",
+            f"{path}, which is not there",
+            "Check the path; `erase bench STUDY` writes out/STUDY.jsonl.",
+        )
+    return list(_parse(path.read_bytes(), path).values())
+
+
+def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
+    """Return the last record of each cell from whole lines; what follows the last one is torn."""
+    found: dict[Cell, Record] = {}
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            record = Record.from_json(line.decode())
+        except (ValueError, TypeError) as error:
+            raise EraseError(
+                f"a record of `erase bench` in every line of {path}",
+                f"line {number}: {error}",
+                "Restore or remove the line; its cell is then run again.",
+            ) from None
+        found[record.cell] = record
+    return found
+
+
+class Journal:
+    """A file of records opened by one process to add to: ``with Journal(path) as journal``.
+
+    Opening takes an exclusive lock, which the end of the process releases however it comes, and
+    cuts off a line that was torn when somebody was killed.
+
+    Attributes:
+        records: what the file holds, the last record of each cell.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
+        try:
+            self._lock()
+            self._file.seek(0)
+            content = self._file.read()
+            self.records = _parse(content, self.path)
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                self._file.truncate(whole)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        with suppress(ImportError):  # no such locks outside of POSIX
+            import fcntl
+
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EraseError(
+                    f"{self.path} to be free",
+                    "a file that another `erase bench` is writing to",
+                    "Wait for it, or choose another file with --out.",
+                ) from None
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Add records; they are on the disk when this returns."""
+        records = list(records)
+        content = memoryview("".join(record.to_json() + "\n" for record in records).encode())
+        while content:
+            content = content[self._file.write(content) :]
+        os.fsync(self._file.fileno())
+        self.records |= {record.cell: record for record in records}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()

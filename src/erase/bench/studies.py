@@ -1,0 +1,334 @@
+"""STUDIES: which cells an experiment consists of, as data; or read from a TOML file."""
+
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from erase.bench.records import Cell
+from erase.bench.run import PROTOCOLS
+from erase.datasets import DATASETS
+from erase.errors import EraseError
+from erase.methods import METHODS
+from erase.noise import NOISES
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All combinations of a few choices.
+
+    Attributes:
+        datasets: names in ``DATASETS``.
+        noises: names in ``NOISES``, or "none", for which the rate is 0.
+        rates: φ.
+        methods: names in ``METHODS``.
+        seeds: of the runs.
+        protocols: names in ``PROTOCOLS``.
+        params: values to try of a method's parameters, by name; all combinations.
+        labels_per_class: training labels kept of each class; None: all of the split.
+    """
+
+    datasets: Sequence[str]
+    noises: Sequence[str]
+    rates: Sequence[float]
+    methods: Sequence[str]
+    seeds: Sequence[int] = range(5)
+    protocols: Sequence[str] = ("paper",)
+    params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    labels_per_class: Sequence[int | None] = (None,)
+
+    def cells(self) -> Iterable[Cell]:
+        """Return the cells; those that can be trained together stand together."""
+        for protocol, dataset, method, values, kept, noise, rate, seed in product(
+            self.protocols,
+            self.datasets,
+            self.methods,
+            product(*self.params.values()),
+            self.labels_per_class,
+            self.noises,
+            self.rates,
+            self.seeds,
+        ):
+            params = dict(zip(self.params, values, strict=True))
+            rate = 0.0 if noise == "none" else rate
+            yield Cell(dataset, noise, rate, method, params, protocol, seed, kept)
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment: what to run, and what to write down besides scores.
+
+    Attributes:
+        summary: one sentence.
+        grids: whose cells it consists of.
+        shift: compare each run with its twin on clean labels, and score the volume of the shift
+            that wrong labels cause: ``log_ntvr`` and ``rate_ntvr``.
+        keep_embeddings: write the representations of the test nodes beside the records.
+    """
+
+    summary: str
+    grids: Sequence[Grid]
+    shift: bool = False
+    keep_embeddings: bool = False
+
+    def cells(self) -> list[Cell]:
+        """Return the cells, each once."""
+        return list(dict.fromkeys(cell for grid in self.grids for cell in grid.cells()))
+
+
+BOTH = ("asymmetric", "symmetric")
+RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
+HEAVY = (0.3, 0.4, 0.5)
+TEN_RUNS = ("erase", "ce")  # the others have five
+RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "label-propagation", "ce-gcn")
+ALL = (*TEN_RUNS, *RIVALS)
+CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
+
+
+def _main_table(datasets: Sequence[str], protocol: str) -> tuple[Grid, ...]:
+    return (
+        Grid(datasets, BOTH, RATES, TEN_RUNS, range(10), (protocol,)),
+        Grid(datasets, BOTH, RATES, RIVALS, range(5), (protocol,)),
+    )
+
+
+def _ablation(
+    datasets: Sequence[str], rates: Sequence[float] = RATES, **params: Sequence[Any]
+) -> tuple[Grid, ...]:
+    return (Grid(datasets, BOTH, rates, ("erase",), params=params),)
+
+
+STUDIES: dict[str, Study] = {
+    "paper": Study(
+        "the main table: every method on the published draw, clean validation labels",
+        _main_table(CITATION_GRAPHS, "paper"),
+    ),
+    "honest": Study(
+        "the main table with noise redrawn for every run and noisy validation labels",
+        _main_table(CITATION_GRAPHS, "honest"),
+    ),
+    "clean": Study(
+        "every method without any noise",
+        (Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(5), ("honest",)),),
+    ),
+    "eps2": Study(
+        "the tolerance ε², and the shift of representations against it",
+        _ablation(("cora", "pubmed"), eps2=(0.01, 0.05, 0.1, 0.5)),
+        shift=True,
+    ),
+    "propagation": Study(
+        "with and without denoising (DP) and semantic propagation (SP)",
+        _ablation(("cora", "pubmed"), HEAVY, denoise=(False, True), propagate=(False, True)),
+    ),
+    "semantics": Study(
+        "semantic labels from a cross-entropy network",
+        _ablation(("cora", "pubmed"), semantics=("cross-entropy",)),
+    ),
+    "backbones": Study(
+        "GCN and GraphSAGE in the place of GAT",
+        _ablation(CITATION_GRAPHS, encoder=("gcn", "sage")),
+    ),
+    "heads": Study(
+        "other classifiers in the place of logistic regression",
+        _ablation(("cora", "citeseer"), HEAVY, head=("mlp", "poly-svm", "linear-svm")),
+    ),
+    "one-stage": Study(
+        "a classifier trained together with the encoder",
+        _ablation(("cora", "citeseer"), one_stage=(True,)),
+    ),
+    "depth": Study(
+        "the propagation depth T",
+        _ablation(("cora", "citeseer"), steps=tuple(range(0, 17, 2))),
+    ),
+    "alpha": Study(
+        "the weight α of a node's own label in a propagation step",
+        _ablation(("cora", "citeseer"), keep=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
+    ),
+    "beta": Study(
+        "the weight β of denoised labels against prototype labels",
+        _ablation(("cora", "citeseer"), trust=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)),
+    ),
+    "train-size": Study(
+        "fewer training labels",
+        (
+            Grid(
+                ("cora", "citeseer"),
+                BOTH,
+                (0.3,),
+                ("erase", "ce", "pignn"),
+                labels_per_class=(4, 8, 12, 16, 20),
+            ),
+        ),
+    ),
+    "pictures": Study(
+        "one run a cell of ERASE and cross-entropy, representations kept for the figures",
+        (Grid(("cora", "pubmed"), ("asymmetric",), (0.1, 0.3, 0.5), ("erase", "ce"), (0,)),),
+        keep_embeddings=True,
+    ),
+    "arxiv": Study(
+        "every method on ogbn-arxiv",
+        (Grid(("ogbn-arxiv",), BOTH, HEAVY, ALL),),
+    ),
+    "corafull": Study(
+        "the main table on CoraFull",
+        _main_table(("corafull",), "paper"),
+    ),
+    "smoke": Study(
+        "every method, a few epochs on the embedded graph: minutes on two cores",
+        (
+            Grid(
+                ("debian",),
+                BOTH,
+                (0.3,),
+                ALL,
+                range(2),
+                ("paper", "honest"),
+                params={"epochs": (5,)},
+            ),
+        ),
+    ),
+}
+
+
+def read_study(name: str) -> Study:
+    """Return a study by its name in `STUDIES`, or from a ``.toml`` file of the same shape.
+
+    A file has a ``summary``, the switches of a `Study`, and one table ``[[grid]]`` or more with the
+    fields of a `Grid`; ``seeds`` is a list, or how many to count from 0; a single value may stand
+    for a list of one.
+    """
+    if name in STUDIES:
+        return STUDIES[name]
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise EraseError(
+            "a study's name or a .toml file", repr(name), f"Studies: {', '.join(STUDIES)}."
+        )
+    if not path.is_file():
+        raise EraseError("a .toml file", f"{name}, which is not there", "Check the path.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise EraseError(f"TOML in {name}", str(error), "Correct the file.") from None
+    return _study(content, name)
+
+
+def _study(content: dict[str, Any], source: str) -> Study:
+    grids = content.pop("grid", [])
+    if not isinstance(grids, list) or not grids or not all(isinstance(g, dict) for g in grids):
+        raise EraseError(
+            f"one table [[grid]] or more in {source}", f"grid = {grids!r}", "Add the table."
+        )
+    _check_keys(content, [f.name for f in fields(Study) if f.name != "grids"], source)
+    for key, kind in {"summary": str, "shift": bool, "keep_embeddings": bool}.items():
+        if not isinstance(value := content.get(key, kind()), kind):
+            raise _wrong(key, source, "text" if kind is str else "true or false", value)
+    content.setdefault("summary", Path(source).stem)
+    return Study(grids=tuple(_grid(grid, source) for grid in grids), **content)
+
+
+def _grid(content: dict[str, Any], source: str) -> Grid:
+    _check_keys(content, [f.name for f in fields(Grid)], f"a [[grid]] of {source}")
+    needed = {"datasets", "noises", "methods"}
+    if content.get("noises") in ("none", ["none"]):
+        content.setdefault("rates", 0.0)
+    if missing := sorted((needed | {"rates"}) - set(content)):
+        raise EraseError(
+            f"the keys {', '.join(sorted(needed))} and rates in a [[grid]] of {source}",
+            f"no {missing[0]}",
+            "Add it.",
+        )
+    params = content.pop("params", {})
+    if not isinstance(params, dict):
+        raise _wrong("params", source, "a table of parameters", params)
+    if isinstance(content.get("seeds"), int) and not isinstance(content["seeds"], bool):
+        content["seeds"] = list(range(content["seeds"]))
+    lists = {key: _listed(key, value, source) for key, value in content.items()}
+    return Grid(
+        params={key: _listed(f"params.{key}", value, source) for key, value in params.items()},
+        **lists,
+    )
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _whole(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "datasets": ("names", _name),
+    "noises": ("names", _name),
+    "methods": ("names", _name),
+    "protocols": ("names", _name),
+    "rates": ("numbers from 0 to 1", _share),
+    "seeds": ("whole numbers ≥ 0, or how many", partial(_whole, low=0)),
+    "labels_per_class": ("whole numbers ≥ 1", partial(_whole, low=1)),
+}
+
+
+def _listed(key: str, value: Any, source: str) -> tuple[Any, ...]:
+    """Return one value or a list of them as a tuple, checked."""
+    words, accepts = _VALUES.get(key, ("numbers, texts or switches", _plain))
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(map(accepts, values)):
+        raise _wrong(key, source, words, value)
+    return tuple(values)
+
+
+def _wrong(key: str, source: str, words: str, value: Any) -> EraseError:
+    return EraseError(f"{key} of {source} to be {words}", f"{key} = {value!r}", f"Correct {key}.")
+
+
+def _check_keys(content: Mapping[str, Any], known: Sequence[str], source: str) -> None:
+    if unknown := sorted(set(content) - set(known)):
+        raise EraseError(
+            f"keys among {', '.join(known)} in {source}", unknown[0], "Correct or remove it."
+        )
+
+
+def check(study: Study, cells: Iterable[Cell]) -> None:
+    """Raise an EraseError for the first of the `cells` that no registry knows how to run."""
+    registries: dict[str, Collection[str]] = {
+        "dataset": DATASETS,
+        "noise": [*NOISES, "none"],
+        "method": METHODS,
+        "protocol": PROTOCOLS,
+    }
+    for cell in cells:
+        for kind, registry in registries.items():
+            name = getattr(cell, kind)
+            if name not in registry:
+                raise EraseError(
+                    f"a {kind} among {', '.join(registry)}", repr(name), f"Correct the {kind}."
+                )
+        method = METHODS[cell.method]
+        known = set(method().get_params(deep=False)) - {"seed", "device"}
+        if unknown := sorted(set(cell.params) - known):
+            raise EraseError(
+                f"params of {cell.method} among {', '.join(sorted(known))}",
+                unknown[0],
+                "Correct the name; seeds and device have places of their own.",
+            )
+        if study.shift and "eps2" not in known:
+            raise EraseError(
+                "methods with a tolerance eps2 in a study with shift = true",
+                cell.method,
+                "Remove the method, or the switch.",
+            )
+        method.preset(
+            dataset=cell.dataset, **cell.params, seed=cell.seed, device="cpu"
+        ).check_params()
