@@ -255,7 +255,7 @@ def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
                 "Correct the name; seed and device have options of their own.",
             )
         changes[key] = _value(text, known[key])
-    method = ERASE.preset(options.preset, dataset, **changes) if cls is ERASE else cls(**changes)
+    method = cls.preset(options.preset, dataset, **changes)
     method.check_params()
     return method
 

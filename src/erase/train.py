@@ -128,6 +128,11 @@ class Learner(ABC):
             stream.set_state(state[f"streams/{name}"])
 
 
+def at_nodes(values: Tensor, nodes: Tensor) -> Tensor:
+    """Return the rows [R, n, C] of `values` [R, N, C] at each run's `nodes` [R, n]."""
+    return values.gather(1, nodes[..., None].expand(-1, -1, values.shape[2]))
+
+
 def mean_cross_entropy(logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
     """Return the mean of −log p(class) over `nodes` for each run [R].
 
@@ -136,8 +141,8 @@ def mean_cross_entropy(logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor
         nodes: [R, n].
         classes: [R, n].
     """
-    chosen = logits.gather(1, nodes[..., None].expand(-1, -1, logits.shape[2]))
-    losses = cross_entropy(chosen.transpose(1, 2), classes, reduction="none")  # [R, n]
+    chosen = at_nodes(logits, nodes).transpose(1, 2)  # [R, K, n]
+    losses = cross_entropy(chosen, classes, reduction="none")  # [R, n]
     return losses.mean(1)
 
 

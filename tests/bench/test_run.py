@@ -15,7 +15,7 @@ from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.methods import NodeClassifier
 from erase.noise import corrupt
 from erase.task import NodeTask
-from erase.train import Fit, Learner, Outcome
+from erase.train import Fit, Loop, Outcome
 
 
 class Parrot(NodeClassifier):
@@ -24,7 +24,7 @@ class Parrot(NodeClassifier):
     def __init__(self, *, device: str = "cpu") -> None:
         self.device = device
 
-    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+    def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         raise AssertionError("a parrot does not learn")
 
 

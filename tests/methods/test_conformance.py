@@ -288,7 +288,8 @@ def test_patience_ends_a_training_that_stands_still(name: str, communities: Data
 def test_every_parameter_is_stored_under_its_own_name(name: str) -> None:
     defaults = METHODS[name]().get_params()
     for key in defaults:
-        assert METHODS[name](**{key: "mine"}).get_params() == defaults | {key: "mine"}
+        change: dict[str, Any] = {key: "mine"}
+        assert METHODS[name](**change).get_params() == defaults | change
 
 
 def test_names_and_notes_survive_saving(name: str, communities: Data, tmp_path: Path) -> None:

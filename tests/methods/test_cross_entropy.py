@@ -10,7 +10,8 @@ from torch_geometric.data import Data
 
 from erase.encoders import Encoder
 from erase.errors import EraseError
-from erase.methods.cross_entropy import CrossEntropy, _CrossEntropyLearner
+from erase.methods.cross_entropy import CrossEntropy
+from erase.methods.supervised import SupervisedLearner
 from erase.noise import corrupt
 from erase.seeds import torch_stream
 from erase.task import NodeTask
@@ -45,7 +46,7 @@ def test_epochs_are_adam_steps_on_the_given_labels(
 ) -> None:
     task = NodeTask.from_data(noisy)
     method = CrossEntropy(**SMALL, encoder=encoder, dropout=dropout, lr=0.02, weight_decay=0.1)
-    learner = _CrossEntropyLearner(method, [task], [3])
+    learner = SupervisedLearner(method, [task], [3])
     assert type(learner.encoder.first).__name__.lower() == f"{encoder}layer"
     twin = deepcopy(learner.encoder)
     adam = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)
@@ -73,7 +74,7 @@ def test_epochs_are_adam_steps_on_the_given_labels(
 
 def test_every_run_starts_from_its_own_seed(noisy: Data) -> None:
     task, seeds = NodeTask.from_data(noisy), [3, 5]
-    learner = _CrossEntropyLearner(CrossEntropy(**SMALL), [task, task], seeds)
+    learner = SupervisedLearner(CrossEntropy(**SMALL), [task, task], seeds)
     twin = Encoder(
         "gat",
         in_width=task.num_features,

@@ -20,7 +20,7 @@ from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
 from erase.io import load_arrays, save_arrays
 from erase.task import NodeTask
-from erase.train import Fit, Learner, Loop, Outcome
+from erase.train import Fit, Loop, Outcome
 
 _FORMAT = 1
 
@@ -66,6 +66,17 @@ class OneOf:
 
 
 Constraint = Number | OneOf
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where to search for a parameter: [low, high], by its logarithm with `log`."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+
 
 COUNT = Number(low=1, whole=True)
 POSITIVE = Number(low=0, open_low=True)
@@ -119,12 +130,13 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return torch.equal(a, b)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     """A method: hyper-parameters by name, `fit` on a graph, predictions for all its nodes.
 
-    A subclass stores its parameters in ``__init__`` as they are, lists what they may be in
-    `constraints`, and writes ``_learner(tasks, seeds) -> Learner``. `fit` changes neither the
-    parameters nor
+    A subclass is a dataclass of its parameters, lists what they may be in `constraints` and where
+    to search for them in `space`, and writes ``_train``; methods that train a network inherit that
+    from :class:`erase.methods.network.NetworkClassifier`. `fit` changes neither the parameters nor
     the graph; what is learnt ends in an underscore:
 
     Attributes:
@@ -135,16 +147,28 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         notes_: what was done to the graph at the door, in sentences.
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {}
-    device: str
+    constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
+    space: ClassVar[dict[str, Range | OneOf]] = {}
 
-    epochs: int
-    patience: int
-    seed: int
+    seed: int = 0
+    device: str = "auto"
 
     @abstractmethod
-    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
-        """Return what is to be trained: a run for each task and seed, all on one graph."""
+    def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
+        """Return the fit of each run: a task and a seed each, all on one graph."""
+
+    @classmethod
+    def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
+        """Return the method with its settings for a dataset, and your `changes`.
+
+        Most methods have one recipe and the same settings for every dataset: their defaults.
+
+        Args:
+            recipe: "reference", or another that the method knows.
+            dataset: its name, or None.
+            changes: parameters by name; they win.
+        """
+        return cls(**changes)
 
     def fit(
         self,
@@ -206,11 +230,6 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         for model, fit, task in zip(models, fits, tasks, strict=True):
             model._keep(fit, task.label_values, task.class_names, task.notes)
         return models
-
-    def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
-        settings = self.settings() | {"seeds": list(seeds)}
-        learner = self._learner(tasks, seeds)
-        return loop.run(learner, tasks, settings, epochs=self.epochs, patience=self.patience)
 
     def check_params(self) -> None:
         """Raise an EraseError for the first parameter that cannot be used."""

@@ -1,6 +1,7 @@
 """ERASE: error-resilient representation learning on graphs (the paper's method)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
@@ -8,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
 from erase.coding import rate_reduction
-from erase.encoders import ENCODERS, Activation, Encoder, Features
+from erase.encoders import Activation
 from erase.errors import EraseError
-from erase.graph import Graph, Normalisation, propagate
+from erase.graph import Normalisation, propagate
 from erase.heads import HEADS, classify
 from erase.methods.base import (
     COUNT,
@@ -18,12 +19,11 @@ from erase.methods.base import (
     SHARE,
     SWITCH,
     Constraint,
-    NodeClassifier,
     Number,
     OneOf,
-    resolve_device,
+    Range,
 )
-from erase.seeds import torch_stream
+from erase.methods.network import NetworkClassifier, NetworkLearner
 from erase.semantics import (
     PrototypeLabels,
     denoise,
@@ -63,7 +63,8 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
 REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {"corafull": {"gamma": 2.0}}
 
 
-class ERASE(NodeClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ERASE(NetworkClassifier):
     """Maximise γ R(Z) − R^C(Z | Π) over the encoder, Π from semantic labels of all nodes (eq. 12).
 
     Given labels are denoised once among training nodes; in every epoch they are mixed with what the
@@ -90,15 +91,15 @@ class ERASE(NodeClassifier):
         one_stage: train a linear classifier together with the encoder instead of a head on the
             frozen representations (an ablation of the paper).
         head: "logreg", "linear-svm", "poly-svm" or "mlp".
+        width: D, width of the representations.
+        output: activation of the representations, see :func:`erase.encoders.activate`.
+        amsgrad: Adam with a non-increasing step size.
         encoder: "gat", "gcn" or "sage".
         hidden: width of the hidden layer, all attention heads together.
-        width: D, width of the representations.
         heads: attention heads of the first layer.
         dropout: share of input features dropped in training.
-        output: activation of the representations, see :func:`erase.encoders.activate`.
         lr: Adam's learning rate.
         weight_decay: Adam's weight decay.
-        amsgrad: Adam with a non-increasing step size.
         epochs: most epochs to train.
         patience: epochs without a better validation accuracy before stopping.
         seed: of initial weights and dropout.
@@ -109,7 +110,7 @@ class ERASE(NodeClassifier):
         means another tolerance.
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
+    constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
         "eps2": POSITIVE,
         "gamma": POSITIVE,
         "steps": Number(low=0, whole=True),
@@ -123,76 +124,34 @@ class ERASE(NodeClassifier):
         "semantics": OneOf(("prototype", "cross-entropy")),
         "one_stage": SWITCH,
         "head": OneOf(tuple(HEADS)),
-        "encoder": OneOf(tuple(ENCODERS)),
-        "hidden": COUNT,
         "width": COUNT,
-        "heads": COUNT,
-        "dropout": SHARE,
         "output": OneOf(("l1-relu", "l2-relu", "l2", "relu", "none")),
-        "lr": POSITIVE,
-        "weight_decay": Number(low=0),
         "amsgrad": SWITCH,
-        "epochs": COUNT,
-        "patience": COUNT,
-        "seed": Number(low=0, whole=True),
+    }
+    space: ClassVar[dict[str, Range | OneOf]] = NetworkClassifier.space | {
+        "eps2": Range(0.01, 1.0, log=True),
+        "gamma": Range(1.0, 4.0),
+        "steps": Range(1, 16, whole=True),
+        "keep": Range(0.1, 0.95),
+        "trust": Range(0.0, 1.0),
     }
 
-    def __init__(
-        self,
-        *,
-        eps2: float = 0.05,
-        gamma: float = 2.0,
-        steps: int = 5,
-        keep: float = 0.6,
-        trust: float = 0.6,
-        denoise: bool = True,
-        propagate: bool = True,
-        normalisation: Normalisation = "column",
-        prototype: PrototypeLabels = "absolute",
-        mixture_softmax: bool = True,
-        semantics: str = "prototype",
-        one_stage: bool = False,
-        head: str = "logreg",
-        encoder: str = "gat",
-        hidden: int = 256,
-        width: int = 512,
-        heads: int = 8,
-        dropout: float = 0.5,
-        output: Activation = "l1-relu",
-        lr: float = 1e-3,
-        weight_decay: float = 5e-4,
-        amsgrad: bool = True,
-        epochs: int = 400,
-        patience: int = 150,
-        seed: int = 0,
-        device: str = "auto",
-    ) -> None:
-        self.eps2 = eps2
-        self.gamma = gamma
-        self.steps = steps
-        self.keep = keep
-        self.trust = trust
-        self.denoise = denoise
-        self.propagate = propagate
-        self.normalisation = normalisation
-        self.prototype = prototype
-        self.mixture_softmax = mixture_softmax
-        self.semantics = semantics
-        self.one_stage = one_stage
-        self.head = head
-        self.encoder = encoder
-        self.hidden = hidden
-        self.width = width
-        self.heads = heads
-        self.dropout = dropout
-        self.output = output
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.amsgrad = amsgrad
-        self.epochs = epochs
-        self.patience = patience
-        self.seed = seed
-        self.device = device
+    eps2: float = 0.05
+    gamma: float = 2.0
+    steps: int = 5
+    keep: float = 0.6
+    trust: float = 0.6
+    denoise: bool = True
+    propagate: bool = True
+    normalisation: Normalisation = "column"
+    prototype: PrototypeLabels = "absolute"
+    mixture_softmax: bool = True
+    semantics: str = "prototype"
+    one_stage: bool = False
+    head: str = "logreg"
+    width: int = 512
+    output: Activation = "l1-relu"
+    amsgrad: bool = True
 
     @classmethod
     def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
@@ -223,20 +182,15 @@ class ERASE(NodeClassifier):
 _SHORT_OUTPUTS = ("l1-relu", "l2-relu", "l2")
 
 
-class _EraseLearner(Learner):
+class _EraseLearner(NetworkLearner):
     """Algorithm 1 of the paper, one iteration a step, for R runs at once."""
 
+    method: ERASE
+    network: nn.ModuleDict
+
     def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
-        self.method = method
-        self.seeds = list(seeds)
-        task = tasks[0]
-        self.num_classes = task.num_classes
-        self.device = resolve_device(method.device)
-        self.x = Features(task.x.to(self.device))
-        self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
+        super().__init__(method, tasks, seeds)
         self.adjacency = self.graph.normalised(method.normalisation)
-        self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)  # [R, n]
-        self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
         self.denoised = torch.stack([self._denoise(t) for t in tasks])  # [R, N, K]
         trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
         # a label that faded away entirely (α^T = 0) still counts as given
@@ -244,25 +198,19 @@ class _EraseLearner(Learner):
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
         self.members = (one_hot(classes, self.num_classes) * trains[..., None]).float()  # [R, N, K]
-        self.encoder = self._encoder("weights", method.width, method.output)
-        self.network: nn.ModuleDict = nn.ModuleDict({"encoder": self.encoder})
+        self.encoder = self.build_encoder(
+            "weights", method.width, hidden="leaky-l1", output=method.output
+        )
+        network = nn.ModuleDict({"encoder": self.encoder})
         if method.semantics == "cross-entropy":
-            self.network["guesser"] = self._encoder("guesser weights", task.num_classes, "none")
+            network["guesser"] = self.build_encoder(
+                "guesser weights", self.num_classes, hidden="leaky-l1", output="none"
+            )
         if method.one_stage:
-            self.network["classifier"] = _Linear(len(seeds), method.width, task.num_classes).to(
+            network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
                 self.device
             )
-        self.optimiser = torch.optim.Adam(
-            self.network.parameters(),
-            lr=method.lr,
-            weight_decay=method.weight_decay,
-            amsgrad=method.amsgrad,
-            capturable=self.device.type == "cuda",
-        )
-        self.streams = {
-            f"dropout {run}": torch_stream(seed, "dropout", self.device)
-            for run, seed in enumerate(seeds)
-        }
+        self.train_by_adam(network, amsgrad=method.amsgrad)
         self.short_rows = method.output in _SHORT_OUTPUTS
         self.waits = not self.short_rows or not (method.one_stage or method.head == "logreg")
         self.membership = torch.empty(0, dtype=torch.int64)
@@ -277,19 +225,6 @@ class _EraseLearner(Learner):
             steps=self.method.steps if self.method.denoise else 0,
             normalisation=self.method.normalisation,
         )
-
-    def _encoder(self, purpose: str, width: int, output: Activation) -> Encoder:
-        return Encoder(
-            self.method.encoder,
-            in_width=self.x.shape[1],
-            hidden=self.method.hidden,
-            width=width,
-            heads=self.method.heads,
-            dropout=self.method.dropout,
-            hidden_activation="leaky-l1",
-            output_activation=output,
-            streams=[torch_stream(seed, purpose) for seed in self.seeds],
-        ).to(self.device)
 
     def step(self) -> dict[str, Tensor]:
         z = self.encoder(self.x, self.graph, list(self.streams.values()))
@@ -308,9 +243,7 @@ class _EraseLearner(Learner):
             logits = self.network["classifier"](normalize(z, dim=2))
             targets = self.membership.gather(1, self.train_index)
             losses = losses + mean_cross_entropy(logits, self.train_index, targets)
-        self.optimiser.zero_grad()
-        losses.sum().backward()
-        self.optimiser.step()
+        self.descend(losses)
         return {"loss": losses.detach(), "rate": rate, "class_rate": class_rate}
 
     def _guesses(self, z: Tensor) -> tuple[Tensor, Tensor]:
