@@ -15,8 +15,9 @@ from erase.coding import (
     class_coding_rate,
     coding_rate,
     inverse_of_lower,
+    log_ntvr,
     log_volume,
-    ntvr,
+    rate_ntvr,
     rate_reduction,
     volume,
 )
@@ -205,13 +206,33 @@ def test_volume_of_a_flat_set_is_zero() -> None:
     assert float(volume(torch.randn(3, 4))) == 0.0
 
 
-def test_ntvr_compares_with_the_tolerance_of_eps() -> None:
-    d, eps2 = 5, 0.2
+def tolerance(d: int, eps2: float) -> Tensor:
     w = torch.randn(200_000, d, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    w *= math.sqrt(eps2 / d)
-    assert float(ntvr(w, eps2)) == pytest.approx(1.0, rel=0.02)  # the tolerance itself
-    assert float(ntvr(0.5 * w, eps2)) == pytest.approx(0.5**d, rel=0.02)
-    assert float(ntvr(w, 4 * eps2)) == pytest.approx(0.5**d, rel=0.02)
+    return math.sqrt(eps2 / d) * w
+
+
+def test_log_ntvr_compares_volumes_with_the_tolerance_of_eps() -> None:
+    d, eps2 = 5, 0.2
+    w = tolerance(d, eps2)
+    assert float(log_ntvr(w, eps2)) == pytest.approx(0.0, abs=0.02)  # the tolerance itself
+    assert float(log_ntvr(0.5 * w, eps2)) == pytest.approx(d * math.log(0.5), abs=0.02)
+    assert float(log_ntvr(w, 4 * eps2)) == pytest.approx(d * math.log(0.5), abs=0.02)
+    flat = w[:100] * torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0])
+    assert float(log_ntvr(flat, eps2)) == -math.inf
+
+
+def test_rate_ntvr_compares_coding_rates_with_the_tolerance_of_eps() -> None:
+    d, eps2 = 5, 0.2
+    w = tolerance(d, eps2)
+    assert float(rate_ntvr(w, eps2)) == pytest.approx(1.0, rel=0.01)
+    assert float(rate_ntvr(torch.zeros(7, d), eps2)) == 0.0
+    shift = torch.tensor([[0.3, -0.1, 0.2], [0.0, 0.4, 0.1]])  # two rows span no three dimensions
+    energies = torch.linalg.svdvals(shift.double()) ** 2 * 3 / (2 * eps2)
+    expected = float((1 + energies).log2().sum() / 3)
+    assert float(rate_ntvr(shift, eps2)) == pytest.approx(expected, rel=1e-9)
+    small = 1e-4 * w  # ∝ 1/ε² for small shifts
+    ratio = float(rate_ntvr(small, eps2) / rate_ntvr(small, 10 * eps2))
+    assert ratio == pytest.approx(10.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("scale", [30.0, 3e3, 1e6])

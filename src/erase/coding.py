@@ -334,12 +334,25 @@ def volume(z: Tensor) -> Tensor:
     return log_volume(z).exp()
 
 
-def ntvr(shift: Tensor, eps2: float) -> Tensor:
-    r"""Return the noise/tolerance volume ratio vol(δ) / vol(w), w ~ N(0, ε²/d I) (appendix).
+def log_ntvr(shift: Tensor, eps2: float) -> Tensor:
+    r"""Return log(vol(δ) / vol(w)) with w ~ N(0, ε²/d I), the noise/tolerance volume ratio printed.
 
-    Below 1 the shift δ [N, d] = Z̃ − Z that wrong labels cause lies within the tolerance of ε.
+    Below 0 the shift δ [N, d] = Z̃ − Z that wrong labels cause lies within the tolerance of ε.
     vol(w) = (ε²/d)^(d/2) is exact, not sampled. A shift that does not span all d dimensions has
-    volume 0.
+    volume 0, and −inf is returned.
     """
     d = shift.shape[1]
-    return (log_volume(shift) - 0.5 * d * math.log(eps2 / d)).exp()
+    return log_volume(shift) - 0.5 * d * math.log(eps2 / d)
+
+
+def rate_ntvr(shift: Tensor, eps2: float) -> Tensor:
+    r"""Return R(δ, ε) / R(w, ε) = logdet(I + d/(N ε²) δᵀδ) / (d log 2), w ~ N(0, ε²/d I).
+
+    The coding rates of shift δ [N, d] and tolerance compared, in place of their volumes: 0 for no
+    shift, 1 for one as large as the tolerance in every direction, and finite for one in few
+    directions only. Computed in float64.
+
+    >>> round(float(rate_ntvr(torch.eye(2), eps2=1.0)), 6)  # δᵀδ/N = I/2 = ε²/d I, as of w
+    1.0
+    """
+    return coding_rate(shift.double(), eps2) / (0.5 * shift.shape[1] * math.log(2))
