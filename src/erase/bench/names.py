@@ -1,0 +1,39 @@
+"""Names as tables and figures show them."""
+
+METHOD_NAMES: dict[str, str] = {
+    # the paper's eight, in its order
+    "ce": "CE",
+    "apl": "APL",
+    "gce": "GCE",
+    "codis": "Co-Dis",
+    "mcr2": "MCR²",
+    "rtgnn": "RT-GNN",
+    "pignn": "PI-GNN",
+    "erase": "ERASE",
+    # sanity rows
+    "ce-gcn": "CE with GCN",
+    "label-propagation": "label propagation",
+}
+
+PAPER_METHODS = tuple(METHOD_NAMES)[:8]
+
+_DATASET_NAMES = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "corafull": "CoraFull",
+}
+
+
+def dataset_name(dataset: str) -> str:
+    """Return a dataset's name as the paper writes it; others keep the registry's."""
+    return _DATASET_NAMES.get(dataset, dataset)
+
+
+def noise_place(noise: str, rate: float) -> str:
+    """Return ``"noise:rate"``, the name of a cell in ``published.json``.
+
+    >>> noise_place("symmetric", 0.30)
+    'symmetric:0.3'
+    """
+    return f"{noise}:{rate:g}"
