@@ -6,11 +6,16 @@ from typing import Literal
 
 import numpy as np
 import torch
+from sklearn.metrics import f1_score
+from torch import Tensor
 from torch_geometric.data import Data
 
+from erase.bench.records import Cell
+from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
 from erase.methods import NodeClassifier
 from erase.noise import Draw, Matrix, corrupt
+from erase.seeds import numpy_stream
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,65 @@ def given_labels(
     rate: float | None,
     seed: int,
     protocol: Protocol,
+    labels_per_class: int | None = None,
 ) -> Data:
-    """Return the graph as a method gets it under `protocol`: corrupted, test labels removed."""
-    if protocol.validation == "none":
-        clean = copy(clean)
-        y, _, _ = encode_labels(clean)
-        splits = read_splits(clean, y)
-        clean.train_mask, clean.test_mask = splits.train, splits.test
-        clean.val_mask = torch.zeros_like(splits.val)
+    """Return the graph as a method gets it under `protocol`: corrupted, test labels removed.
+
+    Args:
+        clean: the graph with all its labels.
+        noise: a name in ``NOISES``, a matrix ``[true, given]``, or "none".
+        rate: φ; None with a matrix, 0 or None with "none".
+        seed: of the draw, where the protocol redraws it.
+        protocol: how labels come about.
+        labels_per_class: keep so many training labels of each true class, chosen at random after
+            the noise was drawn: fewer labels are a part of more. None keeps all.
+    """
+    y, _, _ = encode_labels(clean)
+    splits = read_splits(clean, y)
+    draw = protocol.noise
+    if isinstance(noise, str) and noise == "none":
+        if rate:
+            raise EraseError("rate 0 without noise", f"rate={rate}", "Choose a noise, or rate 0.")
+        noise, rate, draw = "symmetric", 0.0, "redrawn"
     on: Literal["train", "train+val"] = "train+val" if protocol.validation == "noisy" else "train"
-    return corrupt(clean, noise, rate, seed, on=on, draw=protocol.noise)
+    val = splits.val
+    if protocol.validation == "none":
+        val = torch.zeros_like(val)
+        clean = _with_splits(clean, splits.train, val, splits.test)
+    given = corrupt(clean, noise, rate, seed, on=on, draw=draw)
+    if labels_per_class is None:
+        return given
+    choice = 0 if protocol.noise == "fixed" else seed
+    kept = _some_of_each_class(y, splits.train, labels_per_class, choice)
+    return _with_splits(given, kept, val, splits.test)
+
+
+def _with_splits(graph: Data, train: Tensor, val: Tensor, test: Tensor) -> Data:
+    graph = copy(graph)
+    graph.train_mask, graph.val_mask, graph.test_mask = train, val, test
+    return graph
+
+
+def _some_of_each_class(y: Tensor, train: Tensor, count: int, seed: int) -> Tensor:
+    """Return a mask [N] of `count` training nodes of each class, all where there are fewer."""
+    order = numpy_stream(seed, "labels per class").permutation(y.numel())
+    kept = torch.zeros_like(train)
+    for k in range(int(y.max()) + 1):
+        members = (train & (y == k)).numpy()
+        kept[torch.from_numpy(order[members[order]][:count])] = True
+    return kept
+
+
+def labels_of_cell(clean: Data, cell: Cell) -> Data:
+    """Return the graph as the method of a cell gets it."""
+    return given_labels(
+        clean,
+        cell.noise,
+        cell.rate,
+        cell.seed,
+        PROTOCOLS[cell.protocol],
+        cell.labels_per_class,
+    )
 
 
 def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
@@ -56,6 +110,8 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
 
     ``test_accuracy``
         predictions on the test nodes; left out where no test label is known.
+    ``macro_f1``
+        of the same predictions: the mean over classes of 2 TP / (2 TP + FP + FN).
     ``correction_rate``
         of the mislabelled training nodes, those predicted right; left out where none is.
     ``accuracy_correct``
@@ -72,7 +128,8 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
     wrong = train_mask & known & (truth != told).numpy()
     right = train_mask & known & ~wrong
     test_mask = splits.test.numpy() & known
-    hits = model.predict() == true
+    predicted = model.predict()
+    hits = predicted == true
     scores = {
         "test_accuracy": (hits, test_mask),
         "semantic_accuracy": (model.labels_ == true, test_mask),
@@ -80,4 +137,6 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
         "accuracy_correct": (hits, right),
     }
     shares = {name: float(np.mean(hit[mask])) for name, (hit, mask) in scores.items() if mask.any()}
+    if test_mask.any():
+        shares["macro_f1"] = float(f1_score(true[test_mask], predicted[test_mask], average="macro"))
     return shares | {"mislabelled": int(wrong.sum()), "train_labels": int(train_mask.sum())}
