@@ -10,7 +10,7 @@ from PIL import Image
 
 import erase
 from erase.bench import PROTOCOLS, given_labels
-from erase.draw import cosine_map
+from erase.draw import Embeddings, cosine_map
 
 
 def main() -> None:
@@ -22,11 +22,8 @@ def main() -> None:
         "ERASE": erase.ERASE(epochs=150, device="cpu").fit(given, progress=True),
         "cross-entropy": erase.CrossEntropy(epochs=150, device="cpu").fit(given, progress=True),
     }
-    figure = cosine_map(
-        {name: model.transform()[test] for name, model in models.items()},
-        clean.y.numpy()[test],
-        clean.class_names,
-    )
+    embeddings = {name: model.transform()[test] for name, model in models.items()}
+    figure = cosine_map(Embeddings(embeddings, clean.y.numpy()[test], clean.class_names))
     path = Path(__file__).parent / "demo.png"
     figure.savefig(path, dpi=90)
     Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)

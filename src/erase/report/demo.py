@@ -183,15 +183,15 @@ def _results(
 
 def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Section]:
     nodes = labels.test
-    y, names = labels.true[nodes], labels.class_names
     embeddings = {name: model.transform()[nodes] for name, model in models.items()}
+    compared = draw.Embeddings(embeddings, labels.true[nodes], labels.class_names)
     methods = " and ".join(models)
     sections = [
         Section(
             "Cosine similarity between sorted representations",
             [
                 Picture(
-                    draw.cosine_map(embeddings, y, names),
+                    draw.cosine_map(compared),
                     "Heat maps of the cosine similarity between test nodes sorted by true class, "
                     f"for {methods}.",
                     "Test nodes sorted by true class, equally many of each if possible. Look for "
@@ -204,7 +204,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
             "PCA",
             [
                 Picture(
-                    draw.pca_map(embeddings, y, names),
+                    draw.pca_map(compared),
                     f"Two principal components of the representations of {methods}, "
                     "coloured by true class.",
                     "A linear map to the plane. Orthogonal classes lie along separate straight "
@@ -216,7 +216,7 @@ def _pictures(labels: _Labels, models: Mapping[str, NodeClassifier]) -> list[Sec
             "t-SNE",
             [
                 Picture(
-                    draw.tsne_map(embeddings, y, names),
+                    draw.tsne_map(compared),
                     f"t-SNE maps of the representations of {methods}, coloured by true class.",
                     "A map that keeps neighbours. Look for islands of one colour and marker; "
                     "distances between islands mean little.",

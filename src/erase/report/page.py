@@ -9,13 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Protocol
 
-import matplotlib
 from matplotlib.figure import Figure
 from PIL import Image  # matplotlib brings it
 
+from erase.draw import picture_bytes
 from erase.io import StrPath, atomic_write
 
-_PNG_DPI = 144
 _SMALLEST = 0.7  # of its size a picture is still legible; on a narrower screen it scrolls
 _NUMBER = re.compile(r"[–\d.,%\s]*s?")
 
@@ -139,17 +138,12 @@ class Picture:
         )
 
     def _bytes(self) -> bytes:
-        buffer = io.BytesIO()
         if self.vector:
-            # the salt and no date: the same figure gives the same bytes
-            with matplotlib.rc_context({"svg.hashsalt": "erase"}):
-                self.figure.savefig(buffer, format="svg", metadata={"Date": None})
-            return buffer.getvalue()
-        self.figure.savefig(buffer, format="png", dpi=_PNG_DPI)
+            return picture_bytes(self.figure, "svg")
         small = io.BytesIO()
         # a palette: a third of the bytes, and hardly a difference to the eye; the method keeps rare
         # colours, which a colour bar has and the map it explains may not
-        Image.open(buffer).convert("RGB").quantize(
+        Image.open(io.BytesIO(picture_bytes(self.figure, "png"))).convert("RGB").quantize(
             256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
         ).save(small, "png")
         return small.getvalue()

@@ -1,0 +1,30 @@
+"""The paper's pictures: functions from numbers to a matplotlib figure; nothing global is touched.
+
+Colours are told apart by colour-blind eyes, and none stands without a marker, a dash or a name.
+"""
+
+from erase.draw.canvas import COLOURS, GREY, MARKERS, picture_bytes, save_picture
+from erase.draw.maps import Embeddings, cosine_map, pairwise_pca_map, pca_map, tsne_map
+from erase.draw.plots import Bar, Line, Look, accuracy_bars, bars, curves, dots, lines, radar
+
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "MARKERS",
+    "Bar",
+    "Embeddings",
+    "Line",
+    "Look",
+    "accuracy_bars",
+    "bars",
+    "cosine_map",
+    "curves",
+    "dots",
+    "lines",
+    "pairwise_pca_map",
+    "pca_map",
+    "picture_bytes",
+    "radar",
+    "save_picture",
+    "tsne_map",
+]
