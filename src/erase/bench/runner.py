@@ -1,0 +1,498 @@
+"""The runner behind `erase bench`: cells in batches, here, on many processes or on a cluster.
+
+A batch is what `fit_many` trains together: cells that differ in labels and seeds only. Whoever
+trains a batch sends its records back; the one process that was started writes them. What a cell
+gives depends on nothing but the cell, the device, the number of threads and the batch it was in,
+so it does not matter who trains it, when, and after how many kills.
+"""
+
+import gc
+import json
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+from tqdm import tqdm
+
+import erase
+from erase.bench.records import Cell, Journal, Record
+from erase.bench.run import PROTOCOLS, labels_of_cell, score
+from erase.bench.studies import Study
+from erase.coding import log_ntvr, rate_ntvr
+from erase.datasets import load_dataset
+from erase.errors import EraseError
+from erase.fields import encode_labels, read_splits
+from erase.io import atomic_write
+from erase.methods import METHODS, NodeClassifier
+from erase.methods.base import resolve_device
+from erase.task import NodeTask
+
+GPU_BATCH = 50
+_SECONDS_BETWEEN_LINES = 10.0
+_NOT_IDENTITY = ("seed", "device")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How cells are run; apart from rounding, nothing here changes what comes out.
+
+    Attributes:
+        device: "auto", "cpu" or "cuda".
+        jobs: processes to run at once.
+        threads: of each process; 0 shares the cores among the jobs, and takes one on a cluster.
+        batch: most cells to train together; 0 takes 1 on a CPU, `GPU_BATCH` on a GPU.
+        cluster: address of a Dask scheduler whose workers are to do the work, or None.
+    """
+
+    device: str = "auto"
+    jobs: int = 1
+    threads: int = 0
+    batch: int = 0
+    cluster: str | None = None
+
+    def resolved(self) -> "Execution":
+        """Return this with nothing left open."""
+        if self.cluster is not None:
+            device, cores = self.device, 1  # it is for the workers to find out what they have
+        else:
+            device, cores = str(resolve_device(self.device)), joblib.cpu_count()
+        return replace(
+            self,
+            device=device,
+            threads=self.threads or max(1, cores // self.jobs),
+            batch=self.batch or (GPU_BATCH if device.startswith("cuda") else 1),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cells to train together, and how.
+
+    Attributes:
+        cells: of one method, dataset and size.
+        shift: train clean twins too, and score the shift, see `Study`.
+        keep_embeddings: return the representations of the test nodes.
+        device: to train on.
+        threads: to train with.
+    """
+
+    cells: tuple[Cell, ...]
+    shift: bool
+    keep_embeddings: bool
+    device: str
+    threads: int
+
+    def parts(self, size: int) -> list["Batch"]:
+        """Return batches of up to `size` of the cells."""
+        starts = range(0, len(self.cells), size)
+        return [replace(self, cells=self.cells[start : start + size]) for start in starts]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a trained cell gives: its record, and arrays by name where they are to be kept."""
+
+    record: Record
+    arrays: Mapping[str, NDArray[Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run of a study ended.
+
+    Attributes:
+        cells: that were asked for.
+        found: that were in the records already.
+        failures: records of cells that failed, now or before.
+        seconds: of this run.
+    """
+
+    cells: int
+    found: int
+    failures: list[Record]
+    seconds: float
+
+
+def run_cells(
+    study: Study,
+    cells: Sequence[Cell],
+    path: Path,
+    execution: Execution,
+    *,
+    retry: bool = False,
+    progress: bool = False,
+) -> Summary:
+    """Run the `cells` of a study that are not in the records at `path` yet, and add them there.
+
+    Args:
+        study: says what is kept besides scores.
+        cells: to run; those with a record are skipped.
+        path: of the records; representations go to ``<stem>-arrays/<key>.npz`` beside it.
+        execution: where and how.
+        retry: run cells that failed before once more.
+        progress: show cells done, failures, rate and time left on stderr.
+    """
+    execution = execution.resolved()
+    start = time.monotonic()
+    with Journal(path) as journal:
+        known = journal.records
+        missing = [c for c in cells if c not in known or (retry and known[c].error is not None)]
+        found = len(cells) - len(missing)
+        if execution.cluster is None:
+            for dataset in dict.fromkeys(cell.dataset for cell in missing):
+                _dataset(dataset)  # a file that is not there is found before hours of work
+        work = plan(study, missing, execution)
+        failed = sum(known[c].error is not None for c in set(cells) & set(known) - set(missing))
+        with _Display(progress, len(cells), found, failed) as display:
+            for results in _run(work, execution):
+                for result in results:
+                    _write_arrays(result, path)
+                journal.append(result.record for result in results)
+                display.show([result.record for result in results])
+        failures = [known[cell] for cell in cells if known[cell].error is not None]
+    return Summary(len(cells), found, failures, time.monotonic() - start)
+
+
+def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batch]:
+    """Return the cells as batches of those that `fit_many` can train together."""
+    execution = execution.resolved()
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(_kinship(cell), []).append(cell)
+    return [
+        part
+        for group in groups.values()
+        for part in Batch(
+            tuple(group), study.shift, study.keep_embeddings, execution.device, execution.threads
+        ).parts(execution.batch)
+    ]
+
+
+def _kinship(cell: Cell) -> str:
+    """Return what cells have in common that can be trained together."""
+    validates = PROTOCOLS[cell.protocol].validation != "none"
+    settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
+    return json.dumps([cell.dataset, cell.method, settings, cell.labels_per_class, validates])
+
+
+def method_of(cell: Cell, device: str) -> NodeClassifier:
+    """Return the method of a cell, told the noise rate if it asks for it, and nothing else."""
+    method = METHODS[cell.method]
+    told = {"noise_rate": cell.rate} if "noise_rate" in _defaults(method) else {}
+    changes = {**told, **cell.params, "seed": cell.seed, "device": device}
+    return method.preset(dataset=cell.dataset, **changes)
+
+
+def _defaults(method: type[NodeClassifier]) -> dict[str, Any]:
+    defaults: dict[str, Any] = method().get_params(deep=False)
+    return defaults
+
+
+def run_batch(batch: Batch) -> list[Result]:
+    """Train a batch and score its cells; a cell that cannot be trained gives a record that says so.
+
+    A batch that does not fit into the memory of a GPU is halved; one that fails for another reason
+    is taken apart, so that only the guilty cell fails.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(batch.threads)
+    try:
+        return _attempt(batch)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _attempt(batch: Batch) -> list[Result]:
+    try:
+        return _train(batch)
+    except torch.OutOfMemoryError as error:
+        failure, size = f"OutOfMemoryError: {error}", (len(batch.cells) + 1) // 2
+    except Exception as error:  # whatever it is, the next cells are to be run
+        failure, size = f"{type(error).__name__}: {error}", 1
+    if len(batch.cells) == 1:
+        return [Result(_failure(batch.cells[0], failure, batch.device))]
+    gc.collect()  # only now, when no traceback holds the tensors of the attempt
+    if batch.device.startswith("cuda"):
+        torch.cuda.empty_cache()
+    return [result for part in batch.parts(size) for result in _attempt(part)]
+
+
+def _train(batch: Batch) -> list[Result]:
+    clean = _dataset(batch.cells[0].dataset)
+    runs = list(batch.cells)
+    if batch.shift:
+        runs = list(dict.fromkeys([*runs, *map(_clean_twin, runs)]))
+    given = [labels_of_cell(clean, cell) for cell in runs]
+    method = method_of(runs[0], batch.device)
+    with _watched(torch.device(method.device)) as used:
+        trained = method.fit_many(_tasks(given), [cell.seed for cell in runs])
+    models = dict(zip(runs, trained, strict=True))
+    about = _about(batch.device)
+    results = []
+    for cell, seen in zip(batch.cells, given, strict=False):  # twins come last
+        model = models[cell]
+        scores: dict[str, float | None] = dict(score(model, clean, seen))
+        if batch.shift and cell.noise != "none":
+            scores |= _shift_scores(model, models[_clean_twin(cell)])
+        record = Record(
+            cell,
+            scores,
+            settings=_departures(model),
+            best_epoch=model.best_epoch_,
+            epochs=len(model.history_),
+            seconds=used.seconds / len(runs),
+            batch=len(runs),
+            peak_bytes=used.peak_bytes,
+            **about,
+        )
+        results.append(Result(record, _embedding(model, clean) if batch.keep_embeddings else None))
+    return results
+
+
+@lru_cache(maxsize=2)
+def _dataset(name: str) -> Data:
+    return load_dataset(name)
+
+
+def _clean_twin(cell: Cell) -> Cell:
+    return replace(cell, noise="none", rate=0.0)
+
+
+def _tasks(given: Sequence[Data]) -> list[NodeTask]:
+    """Return the tasks of graphs that differ in their labels; they share one graph in memory."""
+    first = NodeTask.from_data(given[0])
+    others = (NodeTask.from_data(graph) for graph in given[1:])
+    return [first, *(replace(task, x=first.x, edge_index=first.edge_index) for task in others)]
+
+
+def _shift_scores(noisy: NodeClassifier, clean: NodeClassifier) -> dict[str, float]:
+    shift = torch.from_numpy(noisy.transform() - clean.transform())
+    eps2 = noisy.get_params(deep=False)["eps2"]
+    return {
+        "log_ntvr": float(log_ntvr(shift, eps2)),
+        "rate_ntvr": float(rate_ntvr(shift, eps2)),
+    }
+
+
+def _departures(model: NodeClassifier) -> dict[str, Any]:
+    """Return the parameters that are not the defaults."""
+    defaults = _defaults(type(model))
+    return {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in _NOT_IDENTITY and value != defaults[name]
+    }
+
+
+def _embedding(model: NodeClassifier, clean: Data) -> dict[str, NDArray[Any]]:
+    """Return the representations of the test nodes, half as precise, and their true classes."""
+    y, _, _ = encode_labels(clean)
+    nodes = (read_splits(clean, y).test & (y >= 0)).nonzero().squeeze(1).numpy()
+    return {"z": model.transform()[nodes].astype(np.float16), "y": y.numpy()[nodes], "nodes": nodes}
+
+
+def arrays_path(records: Path, cell: Cell) -> Path:
+    """Return where the arrays of a cell lie beside its records."""
+    return records.with_name(f"{records.stem}-arrays") / f"{cell.key}.npz"
+
+
+def _write_arrays(result: Result, records: Path) -> None:
+    if result.arrays is not None:
+        with atomic_write(arrays_path(records, result.record.cell), "wb") as file:
+            np.savez_compressed(file, **result.arrays)  # type: ignore[arg-type]
+
+
+def _failure(cell: Cell, error: str, device: str) -> Record:
+    return Record(cell, error=error, **_about(device))
+
+
+def _about(device: str) -> dict[str, Any]:
+    machine = platform.machine()
+    with suppress(EraseError):
+        if (found := resolve_device(device)).type == "cuda":
+            machine = torch.cuda.get_device_name(found)
+    versions = {
+        "erase": erase.__version__,
+        "torch": str(torch.__version__),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    return {"machine": machine, "versions": versions}
+
+
+@dataclass
+class _Used:
+    """Time and memory of a block."""
+
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+
+
+@contextmanager
+def _watched(device: torch.device) -> Iterator[_Used]:
+    """Measure the block: its seconds, and the most memory that was held in it.
+
+    On a GPU that of its tensors; elsewhere that of the whole process, by the kernel's own mark.
+    """
+    used = _Used()
+    marked = device.type == "cuda"
+    if marked:
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+            marked = True
+    start = time.perf_counter()
+    yield used
+    used.seconds = time.perf_counter() - start
+    if marked and device.type == "cuda":
+        used.peak_bytes = torch.cuda.max_memory_allocated(device)
+    elif marked:
+        held = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        used.peak_bytes = int(held[1]) * 1024 if held else None
+
+
+def _run(work: Sequence[Batch], execution: Execution) -> Iterator[list[Result]]:
+    if execution.cluster is not None:
+        return _on_cluster(work, execution.cluster)
+    if execution.jobs > 1:
+        return _on_processes(work, execution.jobs)
+    return map(run_batch, work)
+
+
+def _on_processes(work: Sequence[Batch], jobs: int) -> Iterator[list[Result]]:
+    """Run batches in `jobs` processes; if one is killed, find out which batch was its last."""
+    waiting = {batch.cells: batch for batch in work}
+    while waiting:
+        try:
+            parallel = joblib.Parallel(
+                n_jobs=jobs, backend="loky", batch_size=1, return_as="generator_unordered"
+            )
+            for results in parallel(joblib.delayed(run_batch)(b) for b in list(waiting.values())):
+                del waiting[tuple(result.record.cell for result in results)]
+                yield results
+        except TerminatedWorkerError:
+            # joblib hands out 2 batches a process, in order: the guilty one is among these
+            for batch in list(waiting.values())[: 2 * jobs]:
+                del waiting[batch.cells]
+                yield _alone(batch)
+
+
+def _alone(batch: Batch) -> list[Result]:
+    """Run a batch while no other runs; where its process dies, take it apart."""
+    try:
+        (results,) = joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(run_batch)(batch)])
+    except TerminatedWorkerError:
+        if len(batch.cells) == 1:
+            return [_killed(batch)]
+        return [result for part in batch.parts(1) for result in _alone(part)]
+    return list(results)
+
+
+def _killed(batch: Batch) -> Result:
+    error = "KilledWorker: the process that trained this cell died, as for want of memory"
+    return Result(_failure(batch.cells[0], error, batch.device))
+
+
+def _on_cluster(work: Sequence[Batch], address: str) -> Iterator[list[Result]]:
+    """Run batches on the workers of a Dask cluster, which gives those of a dead worker to others.
+
+    A batch that several workers died of is taken apart; a cell of which they died is a failure.
+    """
+    distributed = _distributed()
+    try:
+        client = distributed.Client(address)
+    except (OSError, ValueError) as error:
+        raise EraseError(
+            f"a Dask scheduler at {address}",
+            str(error),
+            "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`.",
+        ) from None
+    with client:
+        running = {client.submit(run_batch, batch, pure=False): batch for batch in work}
+        completed = distributed.as_completed(running)
+        for future in completed:
+            batch = running.pop(future)
+            try:
+                results = future.result()
+            except distributed.KilledWorker:
+                if len(batch.cells) == 1:
+                    yield [_killed(batch)]
+                    continue
+                parts = {client.submit(run_batch, b, pure=False): b for b in batch.parts(1)}
+                running |= parts
+                completed.update(parts)
+            except Exception as error:  # run_batch itself raises nothing
+                raise EraseError(
+                    f"a cluster at {address} that stays, with erase and its data on every worker",
+                    f"{type(error).__name__}: {error}",
+                    "Repair it; the same command continues.",
+                ) from error
+            else:
+                yield results
+
+
+def _distributed() -> Any:
+    if find_spec("distributed") is None:
+        raise EraseError(
+            "Dask, to run on a cluster",
+            "an installation without it",
+            "Run pip install 'graph-erase[cluster]', or use --jobs.",
+        )
+    return import_module("distributed")
+
+
+class _Display:
+    """Progress of a study: a bar on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, shown: bool, cells: int, found: int, failed: int) -> None:
+        self._shown = shown
+        self._cells = cells
+        self._first = self._done = found
+        self._failed = failed
+        self._start = self._line = time.monotonic()
+        self._bar: Any = None
+        if shown and sys.stderr.isatty():
+            self._bar = tqdm(total=cells, initial=found, unit="cell", leave=False)
+        elif shown:
+            print(f"{found}/{cells} cells are in the records", file=sys.stderr)
+
+    def __enter__(self) -> "_Display":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, records: Sequence[Record]) -> None:
+        self._done += len(records)
+        self._failed += sum(record.error is not None for record in records)
+        if self._bar is not None:
+            self._bar.set_postfix(failed=self._failed, refresh=False)
+            self._bar.update(len(records))
+            return
+        now = time.monotonic()
+        if not self._shown or now - self._line < _SECONDS_BETWEEN_LINES:
+            return
+        self._line = now
+        rate = (self._done - self._first) / (now - self._start)
+        left = (self._cells - self._done) / rate
+        print(
+            f"{self._done}/{self._cells} cells  {self._failed} failed  "
+            f"{60 * rate:.1f} cells/min, {left:.0f} s left  ({records[-1].cell})",
+            file=sys.stderr,
+        )
