@@ -69,6 +69,14 @@ def two_communities(seed: int = 0, size: int = 40, classes: int = 2) -> Data:
     )
 
 
+def random_logits(classes: int, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return logits [2, 9, K] of two runs, training nodes [2, 6] and their given classes [2, 6]."""
+    generator = torch.Generator().manual_seed(classes)
+    logits = scale * torch.randn(2, 9, classes, generator=generator, dtype=torch.float64)
+    nodes = torch.stack([torch.randperm(9, generator=generator)[:6] for _ in range(2)])
+    return logits, nodes, torch.randint(classes, (2, 6), generator=generator)
+
+
 def path_graph(**changes: Any) -> Data:
     """Return 0 - 1 - 2 - 3 - 4, two classes, 0 and 1 train, 2 validates, 3 and 4 test."""
     data = Data(

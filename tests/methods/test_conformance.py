@@ -316,8 +316,9 @@ def test_many_runs_at_once_equal_their_single_fits(name: str, communities: Data)
 
 def test_runs_stop_each_on_their_own(network: str, communities: Data) -> None:
     graphs = [corrupt(communities, "symmetric", 0.4, seed=s, on="train+val") for s in range(4)]
-    together = small(network, patience=4, epochs=30).fit_many(graphs, [0, 1, 2, 3])
-    alone = [small(network, patience=4, epochs=30, seed=s).fit(g) for s, g in enumerate(graphs)]
+    changes: dict[str, Any] = {"patience": 4, "epochs": 30, "lr": 0.03}
+    together = small(network, **changes).fit_many(graphs, [0, 1, 2, 3])
+    alone = [small(network, **changes, seed=s).fit(g) for s, g in enumerate(graphs)]
     lengths = [len(model.history_) for model in together]
     assert lengths == [len(model.history_) for model in alone]
     assert len(set(lengths)) > 1

@@ -5,13 +5,25 @@ from pathlib import Path
 
 from erase.errors import EraseError
 from erase.io import load_arrays
+from erase.methods.apl import APL
 from erase.methods.base import NodeClassifier
+from erase.methods.codis import CoDis
 from erase.methods.cross_entropy import CrossEntropy
+from erase.methods.cross_entropy_gcn import CrossEntropyGCN
 from erase.methods.erase import ERASE
+from erase.methods.gce import GCE
+from erase.methods.label_propagation import LabelPropagation
+from erase.methods.mcr2 import MCR2
 
 METHODS: dict[str, type[NodeClassifier]] = {
     "erase": ERASE,
     "ce": CrossEntropy,
+    "ce-gcn": CrossEntropyGCN,
+    "gce": GCE,
+    "apl": APL,
+    "mcr2": MCR2,
+    "codis": CoDis,
+    "label-propagation": LabelPropagation,
 }
 
 

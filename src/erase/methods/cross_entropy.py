@@ -12,17 +12,7 @@ from erase.train import mean_cross_entropy
 class CrossEntropy(SupervisedClassifier):
     """Minimise −log p(given label) over the training nodes: the baseline that believes every label.
 
-    Args:
-        encoder: "gat", "gcn" or "sage"; two layers, the second as wide as there are classes.
-        hidden: width of the hidden layer, all attention heads together.
-        heads: attention heads of the first layer.
-        dropout: share of input features dropped in training.
-        lr: Adam's learning rate.
-        weight_decay: Adam's weight decay.
-        epochs: most epochs to train.
-        patience: epochs without a better validation accuracy before stopping.
-        seed: of initial weights and dropout.
-        device: "auto", "cpu" or "cuda".
+    The parameters are those of :class:`erase.methods.network.NetworkClassifier`.
     """
 
     def _losses(self, logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:

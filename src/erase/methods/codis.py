@@ -1,0 +1,119 @@
+"""Co-Dis: two networks, each taught by what the other finds credible (Xia et al., 2023)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
+from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.task import NodeTask
+from erase.train import Learner, Outcome, at_nodes
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoDis(NetworkClassifier):
+    """Train two networks, each on the training nodes whose loss is smallest under the other.
+
+    The loss of a node is CE − λ·JS, JS = ½ [KL(m‖p₁) + KL(m‖p₂)] with m = (p₁ + p₂)/2: of two
+    nodes with equal cross-entropy the one that the networks disagree on is chosen. The e-th epoch,
+    counted from 0, keeps the share 1 − τ·min(e/warm_up, 1) of the training nodes. The mean of both
+    networks' probabilities predicts; the representation is their hidden layers side by side.
+
+    Args:
+        noise_rate: τ, the share of wrong labels, which this method must be told.
+        disagreement: λ, weight of the networks' divergence.
+        warm_up: epochs until the share 1 − τ is reached.
+
+    The other parameters are those of :class:`erase.methods.network.NetworkClassifier`; the networks
+    differ in initial weights and dropout.
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
+        "noise_rate": SHARE,
+        "disagreement": Number(low=0),
+        "warm_up": COUNT,
+    }
+    space: ClassVar[dict[str, Range | OneOf]] = NetworkClassifier.space | {
+        "disagreement": Range(0.0, 1.0),
+        "warm_up": Range(1, 50, whole=True),
+    }
+
+    noise_rate: float = 0.3
+    disagreement: float = 0.15
+    warm_up: int = 10
+
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return _CoDisLearner(self, tasks, seeds)
+
+
+def disagreeing_losses(log_p: Tensor, peer_log_p: Tensor, classes: Tensor, weight: float) -> Tensor:
+    """Return CE − λ·JS [R, n] of a network's log-probabilities, its peer's held fixed.
+
+    Args:
+        log_p: [R, n, K].
+        peer_log_p: [R, n, K].
+        classes: [R, n] given labels.
+        weight: λ.
+    """
+    peer_log_p = peer_log_p.detach()
+    log_mean = torch.logaddexp(log_p, peer_log_p) - math.log(2)
+    # KL(m‖p₁) + KL(m‖p₂) = Σ_k m (2 log m − log p₁ − log p₂)
+    divergence = 0.5 * (log_mean.exp() * (2 * log_mean - log_p - peer_log_p)).sum(2)
+    return -log_p.gather(2, classes[..., None])[..., 0] - weight * divergence
+
+
+def mean_of_smallest(losses: Tensor, peer_losses: Tensor, count: Tensor) -> Tensor:
+    """Return the mean [R] of `losses` [R, n] over the `count` [R] nodes with smallest peer loss."""
+    rank = peer_losses.detach().argsort(dim=1, stable=True).argsort(dim=1)
+    chosen = rank < count[:, None]
+    return (losses * chosen).sum(1) / count
+
+
+class _CoDisLearner(NetworkLearner):
+    method: CoDis
+
+    def __init__(self, method: CoDis, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
+        super().__init__(method, tasks, seeds)
+        self.encoders = [
+            self.build_encoder(purpose, self.num_classes, hidden="relu", output="none")
+            for purpose in ("weights", "peer weights")
+        ]
+        self.dropouts = [self.streams, self.dropout_streams("peer dropout")]
+        self.streams = self.dropouts[0] | self.dropouts[1]
+        network = nn.ModuleDict(dict(zip(("own", "peer"), self.encoders, strict=True)))
+        # a buffer: a checkpoint and a recorded epoch must know how far the warm-up has come
+        self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
+        network.register_buffer("epoch", self.epoch)
+        self.train_by_adam(network)
+        n, last = self.train_index.shape[1], method.warm_up
+        kept = [max(1, round(n * (1 - method.noise_rate * e / last))) for e in range(last + 1)]
+        self.kept = torch.tensor(kept, device=self.device)
+
+    def step(self) -> dict[str, Tensor]:
+        kept = self.kept[self.epoch.clamp(max=self.method.warm_up)]  # [R]
+        own, peer = (
+            at_nodes(encoder(self.x, self.graph, list(dropout.values())), self.train_index)
+            for encoder, dropout in zip(self.encoders, self.dropouts, strict=True)
+        )
+        own, peer = own.log_softmax(2), peer.log_softmax(2)
+        of_own = disagreeing_losses(own, peer, self.given, self.method.disagreement)
+        of_peer = disagreeing_losses(peer, own, self.given, self.method.disagreement)
+        losses = mean_of_smallest(of_own, of_peer, kept) + mean_of_smallest(of_peer, of_own, kept)
+        self.descend(losses)
+        self.epoch.add_(1)
+        return {"loss": losses.detach(), "kept": kept / self.train_index.shape[1]}
+
+    @torch.no_grad()
+    def evaluate(self) -> Outcome:
+        hidden = [encoder.hidden(self.x, self.graph) for encoder in self.encoders]
+        proba = torch.stack(
+            [
+                encoder.output(h, self.graph).softmax(2)
+                for encoder, h in zip(self.encoders, hidden, strict=True)
+            ]
+        ).mean(0)
+        return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))

@@ -1,0 +1,28 @@
+"""CE with a graph convolution: the network everybody knows, as a sanity check of the others."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from erase.methods.base import Constraint, OneOf
+from erase.methods.supervised import SupervisedClassifier
+from erase.train import mean_cross_entropy
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CrossEntropyGCN(SupervisedClassifier):
+    """Minimise −log p(given label) over the training nodes with a two-layer GCN.
+
+    The parameters are those of :class:`erase.methods.network.NetworkClassifier`, where `heads`
+    means nothing and `encoder` is "gcn".
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = SupervisedClassifier.constraints | {
+        "encoder": OneOf(("gcn",))
+    }
+
+    encoder: str = "gcn"
+
+    def _losses(self, logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
+        return mean_cross_entropy(logits, nodes, classes)

@@ -1,0 +1,80 @@
+"""Label propagation with restarts (Zhou et al., 2004): what the edges alone say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from erase.graph import Graph
+from erase.methods.base import (
+    SHARE,
+    Constraint,
+    NodeClassifier,
+    Number,
+    OneOf,
+    Range,
+    resolve_device,
+)
+from erase.task import NodeTask
+from erase.train import Fit, Loop, Outcome
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LabelPropagation(NodeClassifier):
+    """Spread the training labels over the edges: Y ← (1−α) S Y + α Y₀, S = D^-1/2 A D^-1/2.
+
+    Y₀ has a 1 at the given label of every training node; the limit of many steps is
+    α (I − (1−α) S)⁻¹ Y₀. Y is the representation, and its rows, divided by their sums, are the
+    probabilities; where no label arrives, these are the classes' shares among the training labels.
+    Features and validation labels are not used.
+
+    There are no weights, no epochs and nothing random: the history is empty, a checkpoint is never
+    written, and every seed gives the same answer.
+
+    Args:
+        keep: α, weight of a node's own label, the given one, in a step; Zhou et al. call this 1−α.
+        steps: how often labels move along an edge.
+        seed: not used.
+        device: "auto", "cpu" or "cuda".
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = NodeClassifier.constraints | {
+        "keep": SHARE,
+        "steps": Number(low=0, whole=True),
+    }
+    space: ClassVar[dict[str, Range | OneOf]] = {
+        "keep": Range(0.01, 0.9, log=True),
+        "steps": Range(1, 100, whole=True),
+    }
+
+    keep: float = 0.1
+    steps: int = 50
+
+    def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
+        device = resolve_device(self.device)
+        task = tasks[0]
+        graph = Graph(task.edge_index.to(device), task.num_nodes)
+        pattern, values = graph.normalised("symmetric")
+        given = torch.stack([_training_labels(task) for task in tasks], 1).to(device)  # [N, R, K]
+        first = given.flatten(1)  # all runs are columns of one matrix
+        scores = first
+        for _ in range(self.steps):
+            scores = (1 - self.keep) * pattern.matmul(values, scores) + self.keep * first
+        scores = scores.view_as(given)
+        total = scores.sum(2, keepdim=True)
+        prior = given.sum(0) / given.sum((0, 2))[:, None]  # [R, K]
+        reached = total > torch.finfo(scores.dtype).tiny
+        proba = torch.where(reached, scores / total.where(reached, 1.0), prior)
+        return [
+            Fit(Outcome(p, z, p.argmax(1)), best_epoch=0, history=[], weights={})
+            for p, z in zip(proba.cpu().unbind(1), scores.cpu().unbind(1), strict=True)
+        ]
+
+
+def _training_labels(task: NodeTask) -> Tensor:
+    """Return Y₀ [N, K]."""
+    labels = one_hot(task.y.clamp(min=0), task.num_classes)
+    return (labels * task.train_mask[:, None]).float()
