@@ -16,6 +16,9 @@ from torch_geometric.data import Data
 
 import erase
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
+from erase.bench.records import read
+from erase.bench.runner import GPU_BATCH, Execution, run_cells
+from erase.bench.studies import CHOICES, STUDIES, check, choose, read_study
 from erase.datasets import DATASETS, load_dataset
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except EraseError as error:
         print(f"erase: {error}", file=sys.stderr)
         return 2
@@ -51,10 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         kept = getattr(options, "checkpoint", None)
-        hint = " Run the same command with --resume to continue." if kept else ""
+        hint = " Run the same command with --resume to continue." if kept else options.hint
         print(f"\nerase: interrupted.{hint}", file=sys.stderr)
         return 130
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="erase", description="Node classification on graphs whose labels are wrong."
     )
     parser.add_argument("--version", action="version", version=f"erase {erase.__version__}")
+    parser.set_defaults(hint="")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser(
@@ -119,6 +122,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
     _shared(fit, out=None)
+
+    bench = commands.add_parser(
+        "bench",
+        help="run a study: methods × datasets × noises × seeds, into records",
+        description="Run every cell of a study that its records lack, and add it to them. Killed "
+        "at any moment, the same command continues; a cell that fails is recorded with its error.",
+    )
+    bench.set_defaults(run=_bench, hint=" The same command continues.")
+    bench.add_argument(
+        "study", metavar="STUDY", help="a name (see `erase list studies`) or a .toml file"
+    )
+    bench.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"only such cells, as often as needed; keys: {', '.join(CHOICES)}",
+    )
+    bench.add_argument(
+        "--jobs", type=_count, default=1, help="processes to run at once (default %(default)s)"
+    )
+    bench.add_argument(
+        "--threads", type=_count, default=0, help="threads of each process (default: cores / jobs)"
+    )
+    bench.add_argument(
+        "--cluster", metavar="ADDRESS", help="run on the workers of this Dask scheduler"
+    )
+    bench.add_argument(
+        "--batch",
+        type=_count,
+        default=0,
+        help=f"most cells to train together (default: 1 on a CPU, {GPU_BATCH} on a GPU)",
+    )
+    bench.add_argument("--retry", action="store_true", help="run cells that failed once more")
+    bench.add_argument("--dry-run", action="store_true", help="show what would be run")
+    bench.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+    bench.add_argument("--out", type=Path, help="file of records (out/STUDY.jsonl)")
+    bench.add_argument("--json", action="store_true", help="print the summary as JSON")
+    bench.add_argument("--quiet", action="store_true", help="no progress, no summary")
 
     listing = commands.add_parser("list", help="what there is to choose from")
     listing.set_defaults(run=_list)
@@ -228,6 +270,43 @@ def _fit(options: argparse.Namespace) -> None:
     _report(options, summary, _score_table({options.method: scores}), f"Results are in {out}.")
 
 
+def _bench(options: argparse.Namespace) -> int:
+    study = read_study(options.study)
+    cells = choose(study.cells(), options.only)
+    check(study, cells)
+    path = options.out or Path("out") / f"{Path(options.study).stem}.jsonl"
+    if options.cluster and options.jobs > 1:
+        raise EraseError("--jobs or --cluster", "both", "The cluster's workers are its jobs.")
+    about = {"study": options.study, "records": str(path), "cells": len(cells)}
+    if options.dry_run:
+        recorded = {record.cell for record in read(path)} if path.exists() else set()
+        found = len(recorded & set(cells))
+        counts: dict[str, dict[str, int]] = {}
+        for cell in cells:
+            row = counts.setdefault(cell.dataset, {})
+            row[cell.method] = row.get(cell.method, 0) + 1
+        last = f"{len(cells)} cells, {found} of them in {path}."
+        _report(options, about | {"found": found, "plan": counts}, _count_table(counts), last)
+        return 0
+    execution = Execution(
+        options.device, options.jobs, options.threads, options.batch, options.cluster
+    )
+    done = run_cells(study, cells, path, execution, retry=options.retry, progress=not options.quiet)
+    ran, failed = len(cells) - done.found, len(done.failures)
+    summary = {"found": done.found, "ran": ran, "failed": failed, "seconds": done.seconds}
+    told = f"{len(cells)} cells: {done.found} in the records before, "
+    told += f"{ran} run in {done.seconds:.0f} s; {failed} failed"
+    errors = [f"{record.cell}: {record.error}" for record in done.failures[:3]]
+    _report(options, about | summary, "\n".join([told, *errors]), f"Records are in {path}.")
+    return 1 if done.failures else 0
+
+
+def _count_table(counts: dict[str, dict[str, int]]) -> str:
+    """Return numbers of cells by method and dataset."""
+    table = pd.DataFrame(counts).fillna(0).astype(int)
+    return str(table.to_string())
+
+
 def _graph(name: str) -> tuple[Data, str]:
     """Return the graph and a short name for it."""
     if name.lower() in DATASETS:
@@ -329,6 +408,7 @@ _LISTS: dict[str, Any] = {
     "presets": lambda: {
         k: ", ".join(f"{name}={value}" for name, value in v.items()) for k, v in RECIPES.items()
     },
+    "studies": lambda: {k: f"{v.summary} ({len(v.cells())} cells)" for k, v in STUDIES.items()},
     "protocols": lambda: {
         k: f"noise {v.noise}, validation labels {v.validation}" for k, v in PROTOCOLS.items()
     },
