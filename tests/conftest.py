@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 
 settings.register_profile(
@@ -97,6 +98,21 @@ def path_graph(**changes: Any) -> Data:
 def mask(*nodes: int, n: int = 5) -> Tensor:
     """Return the mask [n] of these nodes."""
     return torch.zeros(n, dtype=torch.bool).index_fill_(0, torch.tensor(nodes).long(), True)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Watch, while it is entered, how many numbers the largest tensor of any operation holds."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
+                self.numbers = max(self.numbers, tensor.numel())
+        return out
 
 
 def rare_features() -> Tensor:

@@ -14,6 +14,8 @@ from erase.methods.erase import ERASE
 from erase.methods.gce import GCE
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.mcr2 import MCR2
+from erase.methods.pignn import PIGNN
+from erase.methods.rtgnn import RTGNN
 
 METHODS: dict[str, type[NodeClassifier]] = {
     "erase": ERASE,
@@ -23,6 +25,8 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "apl": APL,
     "mcr2": MCR2,
     "codis": CoDis,
+    "rtgnn": RTGNN,
+    "pignn": PIGNN,
     "label-propagation": LabelPropagation,
 }
 

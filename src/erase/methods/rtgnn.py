@@ -1,0 +1,458 @@
+"""RT-GNN: two networks on a graph with more edges, which agree on whom to believe.
+
+Labelled nodes are few, so that a wrong label reaches far. Candidate edges to nodes with alike
+features, weighed by an edge predictor, give every labelled node more neighbours; two classifiers
+on that graph learn first from the labels with small losses, correct those they both contradict,
+and label further nodes they are both sure of. Candidates are found block by block and lie in one
+sparse pattern with the edges: nothing of size N×N exists.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn.functional import normalize, relu
+
+from erase.encoders import Encoder, Features, GCNLayer, Streams
+from erase.graph import Graph, Pattern, sparse_product
+from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
+from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.seeds import torch_stream
+from erase.task import NodeTask
+from erase.train import Learner, Outcome, at_nodes
+
+_COSINES_AT_ONCE = 2**24
+_TIE = 1e-9  # cosines closer than that count as equal: the node with the lower number is nearer
+
+
+def nearest_unlabelled(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
+    """Return each labelled node with the unlabelled ones of highest cosine, [2, n·k].
+
+    k is `nearest`, but no more than there are labelled nodes (n), or unlabelled ones. Cost: n·N
+    products of feature rows, in blocks of bounded size.
+
+    Args:
+        x: [N, F] features, dense or CSR.
+        labelled: [N] bool.
+        nearest: most candidates of a labelled node.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 1.0]])
+    >>> nearest_unlabelled(x, torch.tensor([True, False, False, False]), 2)  # k = 1
+    tensor([[0],
+            [2]])
+    """
+    n = len(labelled)
+    nodes = labelled.nonzero().squeeze(1)
+    k = min(nearest, len(nodes), n - len(nodes))
+    order = torch.arange(n, dtype=torch.float64, device=x.device)
+    handicap = torch.where(labelled, -torch.inf, -_TIE / n * order)
+    cosines = _cosines(x)
+    found = [
+        (cosines(block) + handicap[:, None]).topk(k, dim=0).indices.T  # [b, k]
+        for block in nodes.split(max(1, _COSINES_AT_ONCE // n))
+    ]
+    return torch.stack([nodes.repeat_interleave(k), torch.cat(found).flatten()])
+
+
+def _cosines(x: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a function that gives the cosines [N, b] of all rows of `x` with those of b nodes."""
+    if x.layout != torch.sparse_csr:
+        unit = normalize(x.double(), dim=1)
+        return lambda nodes: unit @ unit[nodes].T
+    rows = torch.repeat_interleave(x.crow_indices().diff(), output_size=x.values().numel())
+    pattern = Pattern.from_coordinates(rows, x.col_indices(), (x.shape[0], x.shape[1]))
+    values = x.values().double()
+    values = values / pattern.row_sum(values.square()).sqrt()[rows]
+    turned = values[pattern.t_order]
+
+    def sparse(nodes: Tensor) -> Tensor:
+        chosen = values.new_zeros(x.shape[0], len(nodes))
+        chosen[nodes, torch.arange(len(nodes), device=x.device)] = 1.0
+        return pattern.matmul(values, pattern.transposed.matmul(turned, chosen))
+
+    return sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Who may hear whom in R runs: self-loops, edges and candidates, node i of run r at r·N + i.
+
+    Attributes:
+        graph: whose edges these are.
+        runs: R.
+        pattern: [R·N, R·N], symmetric, L entries; the links of different runs do not meet.
+        loop: [L] which entries are self-loops.
+        edge: [L] which entries are edges of the graph; the rest are candidates.
+    """
+
+    graph: Graph
+    runs: int
+    pattern: Pattern
+    loop: Tensor
+    edge: Tensor
+
+    @classmethod
+    def of(cls, graph: Graph, candidates: Sequence[Tensor]) -> "Links":
+        """Add to the graph the `candidates` [2, c] of each run, and their way back.
+
+        A candidate that is an edge already is that edge.
+        """
+        n, runs = graph.num_nodes, len(candidates)
+        edges = graph.edge_index[0] * n + graph.edge_index[1]
+        loops = torch.arange(n, device=edges.device) * (n + 1)
+        keys = [
+            torch.cat([edges, loops, near * n + far, far * n + near]).unique()
+            for near, far in candidates
+        ]
+        key = torch.cat(keys)
+        rows, cols = key // n, key % n
+        first = torch.cat([torch.full_like(own, run * n) for run, own in enumerate(keys)])
+        pattern = Pattern.from_coordinates(first + rows, first + cols, (runs * n, runs * n))
+        return cls(graph, runs, pattern, rows == cols, torch.isin(key, edges))
+
+    def total(self, values: Tensor) -> Tensor:
+        """Return the sum of `values` [L] over the links of each run [R]."""
+        return self.pattern.row_sum(values).view(self.runs, -1).sum(1)
+
+    def aggregate(self, values: Tensor, h: Tensor) -> Tensor:
+        """Return Σ_j w_ij h_j [R, N, C] for w = `values` [L] and h [R, N, C]."""
+        flat = h.reshape(self.pattern.shape[0], -1)
+        return sparse_product(self.pattern, values, flat).view(h.shape)
+
+
+class _Likeness(Function):
+    """h_i·h_j at the entries of a symmetric pattern, with the gradient (G + Gᵀ) h."""
+
+    @staticmethod
+    def forward(ctx: Any, pattern: Pattern, h: Tensor) -> Tensor:
+        ctx.pattern = pattern
+        ctx.save_for_backward(h)
+        return pattern.sample(h, h)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (grad,) = grads
+        (h,) = ctx.saved_tensors
+        pattern: Pattern = ctx.pattern
+        return None, pattern.matmul(grad + grad[pattern.t_order], h)
+
+
+def likeness(links: Links, h: Tensor) -> Tensor:
+    """Return h_i·h_j of every link [L] for h [R, N, C]."""
+    flat = h.reshape(links.pattern.shape[0], -1)
+    alike: Tensor = _Likeness.apply(links.pattern, flat)  # type: ignore[no-untyped-call]
+    return alike
+
+
+def link_weights(links: Links, alike: Tensor, min_weight: float) -> Tensor:
+    """Return 1 for self-loops and edges; ReLU(h_i·h_j), 0 below `min_weight`, for candidates; [L].
+
+    Args:
+        links: of R runs.
+        alike: [L] h_i·h_j.
+        min_weight: candidates below it are dropped.
+    """
+    return torch.where(links.loop | links.edge, 1.0, relu(alike) * (alike >= min_weight))
+
+
+def normalised_weights(links: Links, weights: Tensor) -> Tensor:
+    """Return D^-1/2 W D^-1/2 with D the row sums of W = `weights`; [L]."""
+    scale = links.pattern.row_sum(weights).rsqrt()
+    return weights * scale[links.pattern.rows] * scale[links.pattern.indices]
+
+
+def reconstruction_loss(links: Links, alike: Tensor, h: Tensor, negatives: int) -> Tensor:
+    """Return [Σ_neg (h_i·h_j)² + Σ_pos (1 − h_i·h_j)²] · N / (#neg + #pos) of each run [R].
+
+    pos are the edges of the graph, neg are `negatives` · N of the pairs without one, or all of
+    them where there are fewer.
+
+    Note:
+        The sum over neg is its mean over all draws, in closed form: nothing is drawn, since
+        Σ_ij (h_i·h_j)² = ‖HᵀH‖² takes no more than a [C, C] matrix to know.
+
+    Args:
+        links: of R runs.
+        alike: [L] h_i·h_j.
+        h: [R, N, C].
+        negatives: pairs without an edge for each node.
+    """
+    n, edges = links.graph.num_nodes, links.graph.edge_index.shape[1]
+    apart = n * n - n - edges
+    drawn = min(negatives * n, apart)
+    everywhere = (h.mT @ h).square().sum((1, 2))
+    known = links.total(torch.where(links.loop | links.edge, alike.square(), 0.0))
+    negative = (everywhere - known) * (drawn / max(apart, 1))
+    positive = links.total(torch.where(links.edge, (1 - alike).square(), 0.0))
+    return (negative + positive) * (n / max(drawn + edges, 1))
+
+
+def _cross_entropies(log_p: Tensor, classes: Tensor) -> Tensor:
+    """Return CE1 + CE2 [R, n] of two networks' log-probabilities [2, R, n, K] to `classes`."""
+    return -log_p.gather(3, classes.expand(2, -1, -1)[..., None])[..., 0].sum(0)
+
+
+@torch.no_grad()
+def _agreement(log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return whether both networks name the same class, the first's class, and p1·p2 of it."""
+    highest, named = log_p.max(3)  # [2, R, n]
+    return named[0] == named[1], named[0], highest.sum(0).exp()
+
+
+def labelled_loss(
+    log_p: Tensor, given: Tensor, progress: Tensor, *, forget: float, doubted: float
+) -> Tensor:
+    """Return the mean over labelled nodes of w_i (CE1 + CE2) for each run [R].
+
+    The nodes of smallest ℓ = CE1 + CE2 to the given label are believed, w = 1: the share
+    1 − forget·t/T of all, or that of ℓ below its mean if it is larger. Of the rest, nodes for which
+    both networks name the same other class with p1·p2 > 1 − (1 − min(½, 1/K)) t/T learn that class,
+    w = (p1·p2)^(½ − ½ t/T). The others keep their label with w = `doubted`.
+
+    Args:
+        log_p: [2, R, n, K] log-probabilities of two networks at the labelled nodes.
+        given: [R, n].
+        progress: [R] float64, t/T, the share of the epochs that are over; 0: all are believed.
+        forget: share of labels not believed at the end.
+        doubted: weight of a label that is neither believed nor corrected.
+    """
+    losses = _cross_entropies(log_p, given)
+    n, classes = losses.shape[1], log_p.shape[3]
+    with torch.no_grad():
+        below = (losses < losses.mean(1, keepdim=True)).sum(1, keepdim=True)
+        # 1e-6: 0.9 · 140 is 126, not what floating point makes of it
+        least = (n * (1 - forget * progress[:, None]) + 1e-6).long()
+        progress = progress[:, None].to(losses.dtype)
+        rank = losses.argsort(dim=1, stable=True).argsort(dim=1)
+        believed = rank < torch.maximum(below, least)
+        agreed, named, certainty = _agreement(log_p)
+        threshold = 1 - (1 - min(0.5, 1 / classes)) * progress
+        corrected = ~believed & agreed & (named != given) & (certainty > threshold)
+        weight = torch.where(corrected, certainty ** (0.5 - 0.5 * progress), doubted)
+        weight = torch.where(believed, 1.0, weight)
+        target = torch.where(corrected, named, given)
+    return (weight * _cross_entropies(log_p, target)).mean(1)
+
+
+def pseudo_loss(log_p: Tensor, unlabelled: Tensor, certainty: float) -> Tensor:
+    """Return the mean of CE1 + CE2 to the class both networks name, where they are sure of it [R].
+
+    They are for an unlabelled node with p1·p2 > certainty². 0 where there is no such node.
+
+    Args:
+        log_p: [2, R, N, K].
+        unlabelled: [R, N] bool.
+        certainty: of a network, on average.
+    """
+    agreed, named, both = _agreement(log_p)
+    sure = unlabelled & agreed & (both > certainty**2)
+    losses = _cross_entropies(log_p, named)
+    return torch.where(sure, losses, 0.0).sum(1) / sure.sum(1).clamp(min=1)
+
+
+def disagreement(log_p: Tensor) -> Tensor:
+    """Return the mean over all nodes of KL(p1‖p2) + KL(p2‖p1) for log_p [2, R, N, K]; [R]."""
+    p = log_p.exp()
+    return ((p[0] - p[1]) * (log_p[0] - log_p[1])).sum(2).mean(1)
+
+
+def neighbour_divergence(
+    links: Links, weights: Tensor, log_p: Tensor, train_index: Tensor
+) -> Tensor:
+    """Return the mean over labelled nodes of Σ_j ŵ_ij KL(p_j‖p_i), of both networks together [R].
+
+    ŵ are the weights of a node's links but for its self-loop, scaled to sum 1. Neither they nor the
+    neighbours' p_j take a gradient. A node without neighbours counts 0.
+
+    Args:
+        links: of R runs.
+        weights: [L].
+        log_p: [2, R, N, K].
+        train_index: [R, n] labelled nodes.
+    """
+    with torch.no_grad():
+        others = torch.where(links.loop, 0.0, weights)
+        share = others / links.pattern.row_sum(others).clamp(min=1e-12)[links.pattern.rows]
+        p = log_p.exp()
+        # Σ_j ŵ_ij KL(p_j‖p_i) = Σ_j ŵ_ij Σ_k p_jk log p_jk − Σ_k (Σ_j ŵ_ij p_jk) log p_ik
+        said = torch.cat([p, (p * log_p).sum(3, keepdim=True)], 3)  # [2, R, N, K+1]
+        heard = links.aggregate(share, said.permute(1, 2, 0, 3).flatten(2))
+        heard = at_nodes(heard, train_index).unflatten(2, (2, -1))  # [R, n, 2, K+1]
+    own = at_nodes(log_p.permute(1, 2, 0, 3).flatten(2), train_index).unflatten(2, (2, -1))
+    divergence: Tensor = heard[..., -1] - (heard[..., :-1] * own).sum(3)  # [R, n, 2]
+    return divergence.sum(2).mean(1)
+
+
+class _WeightedGCN(nn.Module):
+    """Two graph convolutions, ReLU between them, on a weighted graph of its own for each run."""
+
+    def __init__(self, in_width: int, hidden: int, classes: int, streams: Streams) -> None:
+        super().__init__()
+        self.first = GCNLayer(in_width, hidden, 1, streams)
+        self.second = GCNLayer(hidden, classes, 1, streams)
+
+    def hidden(self, x: Features, links: Links, values: Tensor) -> Tensor:
+        """Return the hidden layer [R, N, hidden]."""
+        return relu(links.aggregate(values, x.project(self.first.weight)) + self.first.bias)
+
+    def output(self, hidden: Tensor, links: Links, values: Tensor) -> Tensor:
+        """Return the logits [R, N, K]."""
+        return links.aggregate(values, hidden @ self.second.weight) + self.second.bias
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RTGNN(NetworkClassifier):
+    """Train two GCNs on a graph with further edges, each label as far as both believe it.
+
+    What is minimised is :func:`labelled_loss` + :func:`pseudo_loss` + :func:`reconstruction_loss`
+    + `consistency` · (:func:`disagreement` + :func:`neighbour_divergence`). The mean of both
+    networks' probabilities predicts; the representation is their hidden layers side by side.
+
+    Args:
+        nearest: candidate edges of a labelled node, to the unlabelled ones with the most alike
+            features; no more than there are labelled nodes.
+        min_weight: candidates that the edge predictor gives less are dropped.
+        negatives: pairs without an edge, for each node, in the edge predictor's loss.
+        predictor: width of both layers of the edge predictor, a GCN with rows of length 1.
+        forget: share of the given labels that is not believed at the end.
+        doubted: weight of a given label that is neither believed nor corrected.
+        certainty: of both networks, on average, above which a class they agree on is learnt.
+        consistency: λ, weight of what the networks differ from each other, and labelled nodes from
+            their neighbours.
+
+    The other parameters are those of :class:`erase.methods.network.NetworkClassifier`, where
+    `heads` means nothing and `encoder` is "gcn".
+
+    Note:
+        Dropout acts on the input of each network, as everywhere here. Edges weigh 1 whatever the
+        predictor says, and the two networks teach it through the weights of its candidates.
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
+        "encoder": OneOf(("gcn",)),
+        "nearest": COUNT,
+        "min_weight": SHARE,
+        "negatives": COUNT,
+        "predictor": COUNT,
+        "forget": SHARE,
+        "doubted": SHARE,
+        "certainty": SHARE,
+        "consistency": Number(low=0),
+    }
+    space: ClassVar[dict[str, Range | OneOf]] = NetworkClassifier.space | {
+        "nearest": Range(10, 200, whole=True),
+        "min_weight": Range(0.0, 0.5),
+        "forget": Range(0.0, 0.9),
+        "certainty": Range(0.7, 0.99),
+        "consistency": Range(0.01, 1.0, log=True),
+    }
+
+    encoder: str = "gcn"
+    hidden: int = 128
+    epochs: int = 200
+    nearest: int = 100
+    min_weight: float = 0.05
+    negatives: int = 100
+    predictor: int = 64
+    forget: float = 0.5
+    doubted: float = 0.1
+    certainty: float = 0.95
+    consistency: float = 0.1
+
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return _RTGNNLearner(self, tasks, seeds)
+
+
+class _RTGNNLearner(NetworkLearner):
+    method: RTGNN
+
+    def __init__(self, method: RTGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
+        super().__init__(method, tasks, seeds)
+        labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
+        self.unlabelled = ~labelled
+        splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
+        x = tasks[0].x.to(self.device)
+        candidates = [nearest_unlabelled(x, split, method.nearest) for split in splits]
+        self.links = Links.of(self.graph, [candidates[i] for i in split_of_run.tolist()])
+        self.predictor = Encoder(
+            "gcn",
+            in_width=self.x.shape[1],
+            hidden=method.predictor,
+            width=method.predictor,
+            heads=1,
+            dropout=method.dropout,
+            hidden_activation="relu",
+            output_activation="l2",
+            streams=self._weights("predictor"),
+        ).to(self.device)
+        self.classifiers = [
+            _WeightedGCN(
+                self.x.shape[1], method.hidden, self.num_classes, self._weights(purpose)
+            ).to(self.device)
+            for purpose in ("first", "second")
+        ]
+        first, second = self.classifiers
+        network = nn.ModuleDict({"predictor": self.predictor, "first": first, "second": second})
+        # a buffer: a checkpoint and a recorded epoch must know how far the training has come
+        self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
+        network.register_buffer("epoch", self.epoch)
+        self.train_by_adam(network)
+
+    def _weights(self, purpose: str) -> Streams:
+        return [torch_stream(seed, f"{purpose} weights") for seed in self.seeds]
+
+    def _link_weights(self, dropout: Streams | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the predictor's h [R, N, C], h_i·h_j [L] and the weights of the links [L]."""
+        h = self.predictor(self.x, self.graph, dropout)
+        alike = likeness(self.links, h)
+        return h, alike, link_weights(self.links, alike, self.method.min_weight)
+
+    def step(self) -> dict[str, Tensor]:
+        """Train the predictor and both classifiers one epoch."""
+        method, dropout = self.method, list(self.streams.values())
+        h, alike, weights = self._link_weights(dropout)
+        values = normalised_weights(self.links, weights)
+        logits = []
+        for classifier in self.classifiers:
+            x = self.x.dropout(method.dropout, dropout) if method.dropout > 0 else self.x
+            hidden = classifier.hidden(x, self.links, values)
+            logits.append(classifier.output(hidden, self.links, values))
+        log_p = torch.stack(logits).log_softmax(3)  # [2, R, N, K]
+        labelled = labelled_loss(
+            torch.stack([at_nodes(own, self.train_index) for own in log_p]),
+            self.given,
+            self.epoch.double() / method.epochs,
+            forget=method.forget,
+            doubted=method.doubted,
+        )
+        reconstruction = reconstruction_loss(self.links, alike, h, method.negatives)
+        pseudo = pseudo_loss(log_p, self.unlabelled, method.certainty)
+        divergence = neighbour_divergence(self.links, weights, log_p, self.train_index)
+        consistency = disagreement(log_p) + divergence
+        losses = labelled + reconstruction + pseudo + method.consistency * consistency
+        self.descend(losses)
+        self.epoch += 1
+        watched = {
+            "loss": losses,
+            "labelled": labelled,
+            "reconstruction": reconstruction,
+            "pseudo": pseudo,
+            "consistency": consistency,
+        }
+        return {name: value.detach() for name, value in watched.items()}
+
+    @torch.no_grad()
+    def evaluate(self) -> Outcome:
+        """Return the mean of both classifiers' probabilities, and their hidden layers."""
+        _, _, weights = self._link_weights()
+        values = normalised_weights(self.links, weights)
+        hidden = [classifier.hidden(self.x, self.links, values) for classifier in self.classifiers]
+        logits = [
+            classifier.output(h, self.links, values)
+            for classifier, h in zip(self.classifiers, hidden, strict=True)
+        ]
+        proba = torch.stack(logits).softmax(3).mean(0)
+        return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
