@@ -61,7 +61,8 @@ class Cell:
         kept = {} if self.labels_per_class is None else {"labels_per_class": self.labels_per_class}
         changes = [f"{name}={value}" for name, value in {**self.params, **kept}.items()]
         noise = "none" if self.noise == "none" else f"{self.noise} {self.rate:g}"
-        return f"{' '.join([self.method, *changes])} on {self.dataset}, {noise}, seed {self.seed}"
+        what = " ".join([self.method, *changes])
+        return f"{what} on {self.dataset}, {noise}, {self.protocol}, seed {self.seed}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,208 @@
+"""Cells have one identity, records survive their file, and a torn line costs one cell."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from erase.bench.records import Cell, Journal, Record, read
+from erase.errors import EraseError
+
+CELL = Cell("cora", "symmetric", 0.3, "erase", {"eps2": 0.1, "steps": 2}, "paper", 4, None)
+RECORD = Record(
+    CELL,
+    scores={"test_accuracy": 0.806, "mislabelled": 28},
+    settings={"eps2": 0.1, "steps": 2},
+    best_epoch=172,
+    epochs=322,
+    seconds=4.1,
+    batch=10,
+    peak_bytes=123_456_789,
+    machine="abacus",
+    versions={"erase": "0.1.0", "torch": "2.13.0", "python": "3.11"},
+    error=None,
+)
+
+
+def test_a_record_is_one_flat_line_of_json() -> None:
+    line = RECORD.to_json()
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "dataset": "cora",
+        "noise": "symmetric",
+        "rate": 0.3,
+        "method": "erase",
+        "params": {"eps2": 0.1, "steps": 2},
+        "protocol": "paper",
+        "seed": 4,
+        "labels_per_class": None,
+        "scores": {"test_accuracy": 0.806, "mislabelled": 28},
+        "settings": {"eps2": 0.1, "steps": 2},
+        "best_epoch": 172,
+        "epochs": 322,
+        "seconds": 4.1,
+        "batch": 10,
+        "peak_bytes": 123_456_789,
+        "machine": "abacus",
+        "versions": {"erase": "0.1.0", "torch": "2.13.0", "python": "3.11"},
+        "error": None,
+    }
+    assert Record.from_json(line) == RECORD
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_json_has_no_number_for_is_null(value: float) -> None:
+    record = replace(RECORD, scores={"log_ntvr": value, "rate_ntvr": 0.5})
+    assert Record.from_json(record.to_json()).scores == {"log_ntvr": None, "rate_ntvr": 0.5}
+
+
+def test_the_key_is_the_hash_of_the_canonical_json() -> None:
+    canonical = (
+        '{"dataset":"cora","labels_per_class":null,"method":"erase","noise":"symmetric",'
+        '"params":{"eps2":0.1,"steps":2},"protocol":"paper","rate":0.3,"seed":4}'
+    )
+    assert CELL.key == sha256(canonical.encode()).hexdigest()[:16]
+
+
+def test_the_order_of_parameters_is_no_part_of_a_cell() -> None:
+    other = replace(CELL, params={"steps": 2, "eps2": 0.1})
+    assert other == CELL
+    assert other.key == CELL.key
+    assert len({CELL, other}) == 1
+    assert replace(CELL, rate=1) == replace(CELL, rate=1.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "pubmed"},
+        {"noise": "pair"},
+        {"rate": 0.4},
+        {"method": "ce"},
+        {"params": {"eps2": 0.1}},
+        {"params": {"eps2": 0.1, "steps": True}},
+        {"protocol": "honest"},
+        {"seed": 5},
+        {"labels_per_class": 4},
+    ],
+    ids=str,
+)
+def test_every_field_is_a_part_of_a_cell(change: dict[str, Any]) -> None:
+    other = replace(CELL, **change)
+    assert other != CELL
+    assert other.key != CELL.key
+
+
+def test_a_cell_in_words() -> None:
+    assert str(CELL) == "erase eps2=0.1 steps=2 on cora, symmetric 0.3, paper, seed 4"
+    clean = Cell("pubmed", "none", 0, "ce", {}, "honest", 0, labels_per_class=8)
+    assert str(clean) == "ce labels_per_class=8 on pubmed, none, honest, seed 0"
+
+
+def records(count: int) -> list[Record]:
+    return [replace(RECORD, cell=replace(CELL, seed=seed)) for seed in range(count)]
+
+
+def test_a_journal_appends_and_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "study.jsonl"
+    first, second, third = records(3)
+    with Journal(path) as journal:
+        assert journal.records == {}
+        journal.append([first, second])
+        assert read(path) == [first, second]  # before it is closed
+    with Journal(path) as journal:
+        assert journal.records == {first.cell: first, second.cell: second}
+        journal.append([third])
+        assert list(journal.records.values()) == [first, second, third]
+    assert read(path) == [first, second, third]
+
+
+def test_the_last_record_of_a_cell_counts(tmp_path: Path) -> None:
+    failed = replace(RECORD, scores={}, error="EraseError: no")
+    with Journal(tmp_path / "study.jsonl") as journal:
+        journal.append([failed, *records(2), RECORD])
+    assert read(tmp_path / "study.jsonl") == [RECORD, *records(2)]
+    assert len((tmp_path / "study.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("kept", [1, 40, -1])
+def test_a_torn_last_line_is_ignored_and_cut_off(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "study.jsonl"
+    first, second, third = records(3)
+    torn = f"{first.to_json()}\n{second.to_json()}\n".encode() + third.to_json().encode()[:kept]
+    path.write_bytes(torn)
+    assert read(path) == [first, second]
+    assert path.read_bytes() == torn  # who only reads leaves a file alone
+    with Journal(path) as journal:
+        assert list(journal.records) == [first.cell, second.cell]
+        journal.append([third])
+    assert read(path) == [first, second, third]
+
+
+def test_a_whole_last_line_that_lost_its_end_is_torn_too(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    path.write_text(RECORD.to_json())
+    assert read(path) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2: Expecting"),
+        ("3", "line 2: no JSON object"),
+        (RECORD.to_json().replace('"seed"', '"sead"'), "line 2: no seed"),
+        (RECORD.to_json().replace('"error"', '"more": 1, "error"'), "line 2: unknown more"),
+        (RECORD.to_json().replace("0.3", '"much"'), "line 2: could not convert"),
+    ],
+)
+def test_any_other_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "study.jsonl"
+    path.write_text(f"{RECORD.to_json()}\n{line}\n{RECORD.to_json()}\n")
+    for opened in (read, Journal):
+        with pytest.raises(EraseError, match=said) as caught:
+            opened(path)
+        assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EraseError, match="erase bench STUDY"):
+        read(tmp_path / "nowhere.jsonl")
+
+
+def test_two_cannot_write_to_one_file_but_anybody_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    with Journal(path) as journal:
+        journal.append([RECORD])
+        with pytest.raises(EraseError, match="another `erase bench` is writing"):
+            Journal(path)
+        assert read(path) == [RECORD]
+    Journal(path).__exit__(None, None, None)  # free again
+
+
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a+b")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_lock_is_seen_by_other_processes_and_dies_with_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(EraseError, match="to be free"):
+            Journal(path)
+        holder.kill()
+    with Journal(path) as journal:
+        journal.append([RECORD])
