@@ -1,0 +1,254 @@
+"""Studies are the paper's experiments, cell by cell; a file of that shape is read or refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from erase.bench.records import Cell
+from erase.bench.studies import STUDIES, Grid, Study, check, choose, read_study
+from erase.errors import EraseError
+from erase.methods import METHODS
+
+CELLS = {name: study.cells() for name, study in STUDIES.items()}
+
+
+def values(cells: list[Cell], field: str) -> set[Any]:
+    return {getattr(cell, field) for cell in cells}
+
+
+def params(cells: list[Cell], name: str) -> set[Any]:
+    return {cell.params[name] for cell in cells}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_name_in_a_study_is_in_its_registry(name: str) -> None:
+    check(STUDIES[name], CELLS[name])
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_no_cell_is_asked_for_twice_and_seeds_count_from_zero(name: str) -> None:
+    assert len(set(CELLS[name])) == len(CELLS[name])
+    groups: dict[Cell, list[int]] = {}
+    for cell in CELLS[name]:
+        same = Cell(**{**vars(cell), "seed": 0})
+        groups.setdefault(same, []).append(cell.seed)
+    assert all(seeds == list(range(len(seeds))) for seeds in groups.values())
+
+
+@pytest.mark.parametrize("name", ["paper", "honest"])
+def test_the_main_table_has_every_method_in_thirty_cells(name: str) -> None:
+    cells = CELLS[name]
+    assert values(cells, "protocol") == {name}
+    assert values(cells, "method") == set(METHODS)
+    for method in METHODS:
+        runs = 10 if method in ("erase", "ce") else 5
+        own = [cell for cell in cells if cell.method == method]
+        assert len(own) == 3 * 2 * 5 * runs
+        assert values(own, "dataset") == {"cora", "citeseer", "pubmed"}
+        assert values(own, "noise") == {"asymmetric", "symmetric"}
+        assert values(own, "rate") == {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert all(cell.params == {} for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "tried"),
+    [
+        # datasets × noises × rates × values × seeds
+        ("eps2", 2 * 2 * 5 * 4 * 5, {"eps2": {0.01, 0.05, 0.1, 0.5}}),
+        ("propagation", 2 * 2 * 3 * 4 * 5, {"denoise": {False, True}, "propagate": {False, True}}),
+        ("semantics", 2 * 2 * 5 * 1 * 5, {"semantics": {"cross-entropy"}}),
+        ("backbones", 3 * 2 * 5 * 2 * 5, {"encoder": {"gcn", "sage"}}),
+        ("heads", 2 * 2 * 3 * 3 * 5, {"head": {"mlp", "poly-svm", "linear-svm"}}),
+        ("one-stage", 2 * 2 * 5 * 1 * 5, {"one_stage": {True}}),
+        ("depth", 2 * 2 * 5 * 9 * 5, {"steps": {0, 2, 4, 6, 8, 10, 12, 14, 16}}),
+        ("alpha", 2 * 2 * 5 * 9 * 5, {"keep": {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}}),
+        ("beta", 2 * 2 * 5 * 10 * 5, {"trust": {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}}),
+    ],
+)
+def test_the_ablations_vary_what_the_paper_varies(
+    name: str, size: int, tried: dict[str, set[Any]]
+) -> None:
+    cells = CELLS[name]
+    assert len(cells) == size
+    assert values(cells, "method") == {"erase"}
+    assert values(cells, "protocol") == {"paper"}
+    for parameter, expected in tried.items():
+        assert params(cells, parameter) == expected
+    assert all(set(cell.params) == set(tried) for cell in cells)
+
+
+def test_what_else_a_study_keeps() -> None:
+    assert [name for name, study in STUDIES.items() if study.shift] == ["eps2"]
+    assert [name for name, study in STUDIES.items() if study.keep_embeddings] == ["pictures"]
+    assert values(CELLS["clean"], "rate") == {0.0}
+    assert values(CELLS["clean"], "noise") == {"none"}
+    assert values(CELLS["train-size"], "labels_per_class") == {4, 8, 12, 16, 20}
+    assert len(CELLS["smoke"]) == 2 * 10 * 2 * 2
+    assert values(CELLS["smoke"], "dataset") == {"debian"}
+
+
+def test_cells_of_one_method_stand_together() -> None:
+    cells = Grid(("cora", "pubmed"), ("pair",), (0.1, 0.2), ("ce", "gce"), range(3)).cells()
+    order = [(cell.dataset, cell.method) for cell in cells]
+    assert order == [(d, m) for d in ("cora", "pubmed") for m in ("ce", "gce") for _ in range(6)]
+
+
+TOML = """
+summary = "two methods"
+shift = false
+keep_embeddings = true
+
+[[grid]]
+datasets = ["cora", "citeseer"]
+noises = "symmetric"
+rates = [0, 0.3]
+methods = ["erase", "ce"]
+seeds = 2
+protocols = ["paper", "honest"]
+labels_per_class = [4, 8]
+
+[grid.params]
+epochs = 7
+dropout = [0.2, 0.4]
+
+[[grid]]
+datasets = "debian"
+noises = "none"
+methods = "ce"
+seeds = [3, 5]
+"""
+
+
+def written(tmp_path: Path, content: str) -> str:
+    path = tmp_path / "own.toml"
+    path.write_text(content, encoding="utf-8")
+    return str(path)
+
+
+def test_a_study_is_read_from_a_file(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, TOML))
+    assert study == Study(
+        "two methods",
+        (
+            Grid(
+                ("cora", "citeseer"),
+                ("symmetric",),
+                (0, 0.3),
+                ("erase", "ce"),
+                (0, 1),
+                ("paper", "honest"),
+                {"epochs": (7,), "dropout": (0.2, 0.4)},
+                (4, 8),
+            ),
+            Grid(("debian",), ("none",), (0.0,), ("ce",), (3, 5)),
+        ),
+        keep_embeddings=True,
+    )
+    assert len(study.cells()) == 2 * 2 * 2 * 2 * 2 * 2 * 2 + 2
+    assert study.cells()[-1] == Cell("debian", "none", 0.0, "ce", {}, "paper", 5)
+    check(study, study.cells())
+
+
+def test_a_study_is_read_by_its_name() -> None:
+    assert read_study("paper") is STUDIES["paper"]
+
+
+GRID = '[[grid]]\ndatasets = "cora"\nnoises = "pair"\nrates = 0.1\nmethods = "ce"\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("grid", "TOML"),
+        ("", "one table [[grid]] or more"),
+        ("grid = 3", "one table [[grid]] or more"),
+        ("sumary = 'x'\n" + GRID, "got sumary"),
+        ("summary = 3\n" + GRID, "summary of"),
+        ("shift = 1\n" + GRID, "shift = 1"),
+        (GRID + "sead = 1", "got sead"),
+        (GRID.replace("methods", "method"), "got method"),
+        (GRID.replace('methods = "ce"', ""), "no methods"),
+        (GRID.replace("rates = 0.1", ""), "no rates"),
+        (GRID.replace('"cora"', "3"), "datasets = 3"),
+        (GRID.replace("0.1", "1.5"), "rates = 1.5"),
+        (GRID.replace("0.1", "true"), "rates = True"),
+        (GRID.replace("0.1", "[]"), "rates = []"),
+        (GRID + "seeds = [-1]", "seeds = [-1]"),
+        (GRID + "seeds = 0", "seeds = []"),
+        (GRID + "seeds = true", "seeds = True"),
+        (GRID + "labels_per_class = 0", "labels_per_class = 0"),
+        (GRID + "params = 3", "params = 3"),
+        (GRID + "params = {epochs = [[1]]}", "params.epochs"),
+    ],
+)
+def test_a_bad_file_is_refused_by_its_key(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(EraseError) as caught:
+        read_study(written(tmp_path, content))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["papr", "nowhere.toml"])
+def test_a_missing_study_is_told(name: str) -> None:
+    with pytest.raises(EraseError) as caught:
+        read_study(name)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"dataset": "coral"}, "a dataset among cora"),
+        ({"noise": "loud"}, "none; got 'loud'"),
+        ({"method": "magic"}, "a method among erase, ce"),
+        ({"protocol": "secret"}, "paper, honest; got 'secret'"),
+        ({"params": {"epoch": 3}}, "got epoch"),
+        ({"params": {"seed": 3}}, "got seed"),
+        ({"params": {"epochs": 0}}, "epochs to be a whole number"),
+    ],
+    ids=str,
+)
+def test_what_no_registry_knows_is_found_before_anything_runs(
+    change: dict[str, Any], said: str
+) -> None:
+    cell = Cell("cora", "pair", 0.1, "ce", {}, "paper", 0)
+    study = Study("one cell", ())
+    check(study, [cell])
+    with pytest.raises(EraseError) as caught:
+        check(study, [cell, Cell(**{**vars(cell), **change})])
+    assert said in str(caught.value)
+
+
+def test_only_methods_with_a_tolerance_have_a_shift() -> None:
+    erase, ce = (Cell("cora", "pair", 0.1, name, {}, "paper", 0) for name in ("erase", "ce"))
+    study = Study("shift", (), shift=True)
+    check(study, [erase])
+    with pytest.raises(EraseError, match="eps2 in a study with shift"):
+        check(study, [erase, ce])
+
+
+def test_cells_are_chosen_by_every_key() -> None:
+    cells = CELLS["smoke"]
+    assert choose(cells, []) == cells
+    one = choose(cells, ["method=ce", "noise=symmetric", "rate=0.3", "seed=1", "protocol=honest"])
+    assert [str(cell) for cell in one] == ["ce epochs=5 on debian, symmetric 0.3, honest, seed 1"]
+    two = choose(cells, ["method=ce", "method=erase", "seed=1", "dataset=debian"])
+    assert values(two, "method") == {"ce", "erase"}
+    assert len(two) == 2 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        (["size=3"], "KEY among dataset, noise"),
+        (["method"], "KEY=VALUE"),
+        (["method=magic"], "a method of the study: apl, ce"),
+        (["rate=0.9"], "0.1, 0.2, 0.3, 0.4, 0.5; got 0.9"),
+        (["method=gce", "seed=9"], "none with method=gce seed=9"),
+    ],
+    ids=str,
+)
+def test_a_choice_that_chooses_nothing_is_told(only: list[str], said: str) -> None:
+    with pytest.raises(EraseError) as caught:
+        choose(CELLS["paper"], only)
+    assert said in str(caught.value)
