@@ -19,6 +19,7 @@ from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.records import read
 from erase.bench.runner import GPU_BATCH, Execution, run_cells
 from erase.bench.studies import CHOICES, STUDIES, check, choose, read_study
+from erase.bench.tables import FORMATS, TABLES, build
 from erase.datasets import DATASETS, load_dataset
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
@@ -161,6 +162,22 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--out", type=Path, help="file of records (out/STUDY.jsonl)")
     bench.add_argument("--json", action="store_true", help="print the summary as JSON")
     bench.add_argument("--quiet", action="store_true", help="no progress, no summary")
+
+    table = commands.add_parser(
+        "table",
+        help="a table of the paper from records, the paper's figure beside ours",
+        description="Fill a table of the paper from the records of `erase bench`: mean, standard "
+        "deviation and number of runs, the published figure and the difference, ranks and paired "
+        "tests.",
+    )
+    table.set_defaults(run=_table)
+    table.add_argument("name", metavar="NAME", choices=TABLES, help="see `erase list tables`")
+    table.add_argument("records", metavar="RECORDS", nargs="+", type=Path, help="files of records")
+    table.add_argument("--format", choices=FORMATS, default="md", help="default: %(default)s")
+    table.add_argument(
+        "--protocol", choices=PROTOCOLS, default="paper", help="of the records: %(default)s"
+    )
+    table.add_argument("--out", type=Path, help="file to write to (standard output)")
 
     listing = commands.add_parser("list", help="what there is to choose from")
     listing.set_defaults(run=_list)
@@ -307,6 +324,16 @@ def _count_table(counts: dict[str, dict[str, int]]) -> str:
     return str(table.to_string())
 
 
+def _table(options: argparse.Namespace) -> None:
+    records = [record for path in options.records for record in read(path)]
+    text = FORMATS[options.format](build(options.name, records, options.protocol))
+    if options.out is None:
+        print(text, end="")
+    else:
+        with atomic_write(options.out) as file:
+            file.write(text)
+
+
 def _graph(name: str) -> tuple[Data, str]:
     """Return the graph and a short name for it."""
     if name.lower() in DATASETS:
@@ -409,6 +436,7 @@ _LISTS: dict[str, Any] = {
         k: ", ".join(f"{name}={value}" for name, value in v.items()) for k, v in RECIPES.items()
     },
     "studies": lambda: {k: f"{v.summary} ({len(v.cells())} cells)" for k, v in STUDIES.items()},
+    "tables": lambda: {k: f"{v.title} (study {v.study})" for k, v in TABLES.items()},
     "protocols": lambda: {
         k: f"noise {v.noise}, validation labels {v.validation}" for k, v in PROTOCOLS.items()
     },

@@ -1,0 +1,239 @@
+"""From records to a table: means over runs, ranks, and paired tests."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.stats import ttest_rel
+
+from erase.bench.published import PublishedTable, Value, published
+from erase.bench.records import Record
+from erase.bench.run import PROTOCOLS
+from erase.bench.tables.layouts import TABLES, Frame, Layout
+from erase.bench.tables.numbers import signed
+from erase.bench.tables.table import (
+    Contest,
+    Entry,
+    Line,
+    Panel,
+    Place,
+    Rank,
+    Row,
+    Table,
+    is_far,
+)
+from erase.errors import EraseError
+from erase.methods import METHODS
+
+CLOSE = 1.5  # points from the published mean
+NOT_HERE = ("corafull", "ogbn-arxiv")  # no record of these was made: their data was not at hand
+
+Run = tuple[str, float, int]  # noise, rate, seed: what two runs must share to be a pair
+Runs = dict[Run, float]
+
+
+def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Table:
+    """Return a table of `TABLES`, filled from the records of one protocol.
+
+    Cells are found by what they are, whichever study made them: a row whose parameter has the value
+    of the method's preset is also filled from runs that changed nothing, with the seeds of the
+    other rows.
+    """
+    layout = TABLES.get(name)
+    if layout is None:
+        raise EraseError(f"a table among {', '.join(TABLES)}", repr(name), "Choose one.")
+    if protocol not in PROTOCOLS:
+        raise EraseError(f"a protocol among {', '.join(PROTOCOLS)}", repr(protocol), "Choose one.")
+    records = list(records)
+    kept = [
+        record
+        for record in records
+        if record.error is None
+        and record.cell.labels_per_class is None
+        and (layout.any_protocol or record.cell.protocol == protocol)
+    ]
+    shelves = _shelve(kept)
+    paper = published().get(name)
+    panels = tuple(_fill(frame, layout, shelves, paper) for frame in layout.frames(kept))
+    table = Table(name, layout.title, None if layout.any_protocol else protocol, panels)
+    if not _is_filled(table):
+        raise _nothing(name, layout, protocol, len(records))
+    misprints = paper.notes if paper and table.is_comparable else ()
+    notes = (*_closeness(table), *layout.notes, *misprints)
+    return replace(table, notes=notes)
+
+
+def _is_filled(table: Table) -> bool:
+    """Return whether there is an entry; in a table of changed settings, one of those."""
+    spots = list(table.spots())
+    changed = [s for s in spots if _changes(s.row.method, s.place.dataset, s.row.params)]
+    return any(spot.entry.runs for spot in changed or spots)
+
+
+def _nothing(name: str, layout: Layout, protocol: str, count: int) -> EraseError:
+    study = "honest" if layout.study == "paper" and protocol == "honest" else layout.study
+    under = "" if layout.any_protocol else f" under protocol {protocol}"
+    return EraseError(
+        f"records for table {name}{under}",
+        f"{count} records, none of which belongs there",
+        f"`erase bench {study}` makes them.",
+    )
+
+
+Changes = frozenset[tuple[str, Any]]
+Shelves = Mapping[tuple[str, str, Changes], Sequence[Record]]
+
+
+def _shelve(records: Iterable[Record]) -> Shelves:
+    """Return the records by dataset, method and changes to its preset."""
+    shelves: dict[tuple[str, str, Changes], list[Record]] = defaultdict(list)
+    for record in records:
+        cell = record.cell
+        changes = _changes(cell.method, cell.dataset, cell.params)
+        shelves[cell.dataset, cell.method, changes].append(record)
+    return shelves
+
+
+@cache
+def _preset(method: str, dataset: str) -> Mapping[str, Any]:
+    params: dict[str, Any] = METHODS[method].preset(dataset=dataset).get_params(deep=False)
+    return params
+
+
+def _changes(method: str, dataset: str, params: Mapping[str, Any]) -> Changes:
+    """Return those of `params` that differ from the method's preset for the dataset."""
+    preset = _preset(method, dataset) if params and method in METHODS else {}
+    return frozenset((k, v) for k, v in params.items() if k not in preset or preset[k] != v)
+
+
+def _find(row: Row, place: Place, frame: Frame, shelves: Shelves) -> Runs:
+    """Return the values of a row's runs at a place."""
+    measure = row.measure or frame.measure
+    changes = _changes(row.method, place.dataset, row.params)
+    found: Runs = {}
+    for record in shelves.get((place.dataset, row.method, changes), ()):
+        cell, value = record.cell, measure.read(record)
+        is_here = place.noise == "any" or (cell.noise, cell.rate) == (place.noise, place.rate)
+        is_ours = frame.machine in (None, record.machine)
+        if value is None or not is_here or not is_ours:
+            continue
+        run = (cell.noise, cell.rate, cell.seed)
+        # where the same run was asked for twice, the one in the row's own words is taken
+        if run not in found or dict(cell.params) == dict(row.params):
+            found[run] = value
+    return found
+
+
+def _fill(frame: Frame, layout: Layout, shelves: Shelves, paper: PublishedTable | None) -> Panel:
+    columns = [_column(frame, layout, place, shelves, paper) for place in frame.places]
+    lines = tuple(
+        Line(row, tuple(column[i] for column in columns)) for i, row in enumerate(frame.rows)
+    )
+    lacking = ""
+    if not any(entry.runs for line in lines for entry in line.entries):
+        absent = {place.dataset for place in frame.places} <= set(NOT_HERE)
+        lacking = "data not available here" if absent else "no records"
+    return Panel(frame.title, frame.measure, tuple(frame.places), lines, lacking)
+
+
+def _column(
+    frame: Frame, layout: Layout, place: Place, shelves: Shelves, paper: PublishedTable | None
+) -> list[Entry]:
+    """Return the entries of all rows at one place."""
+    rows = frame.rows
+    changes = [_changes(row.method, place.dataset, row.params) for row in rows]
+    runs = [_find(row, place, frame, shelves) for row in rows]
+    others = {run for i, found in enumerate(runs) if changes[i] for run in found}
+    if others:  # a row of usual settings is compared over the runs that its variants have
+        for i, found in enumerate(runs):
+            if not changes[i]:
+                runs[i] = {run: value for run, value in found.items() if run in others}
+    figures = paper if frame.measure.is_printed else None
+    printed = [figures.get(place.dataset, row.key, place.key) if figures else None for row in rows]
+    entries = [_entry(found, value) for found, value in zip(runs, printed, strict=True)]
+    if not frame.measure.ranks:
+        return entries
+    means = [entry.mean for entry in entries]
+    highest = max((mean for mean in means if mean is not None), default=None)
+    entries = [
+        replace(entry, is_best=entry.mean is not None and entry.mean == highest)
+        for entry in entries
+    ]
+    about = _about(layout, rows, changes)
+    if about is None or entries[about].mean is None:
+        return entries
+    ranked = [i for i, row in enumerate(rows) if not row.sanity]
+    entries[about] = replace(
+        entries[about],
+        contest=_contest(about, [i for i in ranked if i != about], rows, runs, entries),
+        rank=_rank(entries[about], [entries[i] for i in ranked]) if layout.is_ranked else None,
+    )
+    return entries
+
+
+def _about(layout: Layout, rows: Sequence[Row], changes: Sequence[Changes]) -> int | None:
+    """Return which row is compared with the others."""
+    for i, row in enumerate(rows):
+        if row.key == layout.about or (layout.about is None and not changes[i]):
+            return i
+    return None
+
+
+def _entry(found: Runs, printed: Value | None) -> Entry:
+    values = list(found.values())
+    if not values:
+        return Entry(published=printed)
+    mean = float(np.mean(values))
+    spread = len(values) > 1 and np.isfinite(mean)
+    std = float(np.std(values, ddof=1)) if spread else None
+    return Entry(mean, std, len(values), printed)
+
+
+def _rank(ours: Entry, entries: Sequence[Entry]) -> Rank:
+    means = [entry.mean for entry in entries if entry.mean is not None]
+    printed = [entry.published.mean for entry in entries if entry.published is not None]
+    there = ours.published
+    return Rank(
+        ours=1 + sum(mean > ours.mean for mean in means if ours.mean is not None),
+        of=len(means),
+        published=None if there is None else 1 + sum(mean > there.mean for mean in printed),
+    )
+
+
+def _contest(
+    about: int,
+    rivals: Sequence[int],
+    rows: Sequence[Row],
+    runs: Sequence[Runs],
+    entries: Sequence[Entry],
+) -> Contest | None:
+    """Return the paired comparison with the rival of the highest mean; None without a pair."""
+    means = {i: mean for i in rivals if (mean := entries[i].mean) is not None}
+    if not means:
+        return None
+    rival = max(means, key=means.__getitem__)
+    pairs = sorted(runs[about].keys() & runs[rival].keys())
+    if not pairs:
+        return None
+    ours = np.array([runs[about][pair] for pair in pairs])
+    theirs = np.array([runs[rival][pair] for pair in pairs])
+    apart = ours - theirs
+    varied = len(pairs) > 1 and np.ptp(apart) > 1e-9
+    p_value = float(ttest_rel(ours, theirs).pvalue) if varied else None
+    return Contest(rows[rival].label, float(apart.mean()), p_value, len(pairs))
+
+
+def _closeness(table: Table) -> tuple[str, ...]:
+    """Return how near the published means ERASE comes, where that is what the table is about."""
+    if table.name not in ("main", "arxiv") or not table.is_comparable:
+        return ()
+    spots = [spot for spot in table.compared() if spot.row.key == "erase"]
+    far = [spot for spot in spots if is_far(spot, CLOSE)]
+    listed = ", ".join(f"{spot.place} {signed(spot.entry.difference or 0, 2)}" for spot in far)
+    return (
+        f"ERASE is within {CLOSE} points of the published mean in {len(spots) - len(far)} of "
+        f"{len(spots)} cells" + (f"; further away: {listed}." if far else "."),
+    )

@@ -1,0 +1,319 @@
+"""TABLES: which rows and columns each table of the paper has, and which study makes its records."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name
+from erase.bench.records import Record
+from erase.bench.studies import BOTH, HEAVY, RATES, STUDIES
+from erase.bench.tables.numbers import span
+from erase.bench.tables.table import Measure, Place, Row
+from erase.datasets import DATASETS
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A panel to be filled; `machine` narrows it to the records of one."""
+
+    title: str
+    rows: Sequence[Row]
+    places: Sequence[Place]
+    measure: Measure
+    machine: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table to be filled.
+
+    Attributes:
+        title: one line.
+        study: whose records fill it.
+        frames: its panels, given the records at hand.
+        about: key of the row that is ranked and compared with its best rival; None: the row with
+            the method's usual settings.
+        is_ranked: whether rows are methods, which have ranks.
+        any_protocol: whether the protocol of the records does not matter.
+        notes: sentences to read beside it.
+    """
+
+    title: str
+    study: str
+    frames: Callable[[Sequence[Record]], list[Frame]]
+    about: str | None = None
+    is_ranked: bool = False
+    any_protocol: bool = False
+    notes: tuple[str, ...] = ()
+
+
+SHORT = {"asymmetric": "asym", "symmetric": "sym"}
+
+
+def _percent(score: str) -> Callable[[Record], float | None]:
+    def read(record: Record) -> float | None:
+        value = record.scores.get(score)
+        return None if value is None else 100 * value
+
+    return read
+
+
+def _log_ntvr(record: Record) -> float | None:
+    if "log_ntvr" not in record.scores:
+        return None
+    value = record.scores["log_ntvr"]
+    return float("-inf") if value is None else value  # a record cannot hold −∞
+
+
+def _epoch_time(record: Record) -> float | None:
+    if not record.epochs or record.seconds is None:
+        return None
+    return 1000 * record.seconds / record.epochs
+
+
+ACCURACY = Measure("test_accuracy", "test accuracy", _percent("test_accuracy"))
+SEMANTIC = Measure(
+    "semantic_accuracy", "accuracy of the semantic labels", _percent("semantic_accuracy")
+)
+CORRECTION = Measure(
+    "correction_rate",
+    "mislabelled training nodes that are predicted right",
+    _percent("correction_rate"),
+)
+RATE_NTVR = Measure(
+    "rate_ntvr",
+    "ratio of coding rates R(δ)/R(w)",
+    lambda record: record.scores.get("rate_ntvr"),
+    unit="",
+    decimals=3,
+    ranks=False,
+)
+LOG_NTVR = Measure(
+    "log_ntvr",
+    "log(vol(δ)/vol(w))",
+    _log_ntvr,
+    unit="",
+    decimals=0,
+    ranks=False,
+    is_printed=False,
+)
+EPOCH_TIME = Measure(
+    "ms_per_epoch", "time of an epoch", _epoch_time, unit="ms", decimals=1, ranks=False
+)
+
+
+def _methods() -> tuple[Row, ...]:
+    return tuple(
+        Row(name, label, name, sanity=name not in PAPER_METHODS)
+        for name, label in METHOD_NAMES.items()
+    )
+
+
+def _varied(parameter: str, values: Sequence[Any], label: str = "{}") -> tuple[Row, ...]:
+    return tuple(Row(str(v), label.format(v), params={parameter: v}) for v in values)
+
+
+def _grid(
+    datasets: Sequence[str],
+    rates: Sequence[float],
+    rows: Sequence[Row],
+    measures: Sequence[Measure] = (ACCURACY,),
+    others: bool = False,
+) -> Callable[[Sequence[Record]], list[Frame]]:
+    """Return frames of datasets × noises × rates; `others` adds what else ERASE was run on.
+
+    Ten columns are two panels, one for each noise; a dataset without records is one panel.
+    """
+
+    def frames(records: Sequence[Record]) -> list[Frame]:
+        held = {record.cell.dataset for record in records if record.cell.noise in BOTH}
+        more = [name for name in _usual_datasets(records) if others and name not in datasets]
+        found = []
+        for dataset in (*datasets, *more):
+            groups: list[Sequence[str]] = [BOTH]
+            if dataset in held and len(BOTH) * len(rates) > 6:
+                groups = [(noise,) for noise in BOTH]
+            for measure in measures:
+                of = "" if len(measures) == 1 else f": {measure.words}"
+                for noises in groups:
+                    about = "" if len(noises) > 1 else f", {noises[0]}"
+                    places = [
+                        Place(f"{rate:g}" if about else f"{noise} {rate:g}", dataset, noise, rate)
+                        for noise in noises
+                        for rate in rates
+                    ]
+                    title = f"{dataset_name(dataset)}{about}{of}"
+                    found.append(Frame(title, rows, places, measure))
+        return found
+
+    return frames
+
+
+def _clean(records: Sequence[Record]) -> list[Frame]:
+    places = [
+        Place(dataset_name(name), name, "none", 0.0) for name in STUDIES["clean"].grids[0].datasets
+    ]
+    return [Frame("No noise", _methods(), places, ACCURACY)]
+
+
+def _time(records: Sequence[Record]) -> list[Frame]:
+    timed = [record for record in records if _epoch_time(record) is not None]
+    places = [Place(dataset_name(name), name, "any", None) for name in _usual_datasets(timed)]
+    frames = []
+    for machine in sorted({record.machine for record in timed}):
+        batches = [r.batch for r in timed if r.machine == machine and r.batch]
+        together = f", {span(batches)} runs together" if batches else ""
+        frames.append(Frame(f"{machine}{together}", _methods(), places, EPOCH_TIME, machine))
+    return frames
+
+
+def _usual_datasets(records: Sequence[Record]) -> list[str]:
+    """Return the datasets on which ERASE was run with its usual settings."""
+    cells = [record.cell for record in records]
+    usual = {cell.dataset for cell in cells if cell.method == "erase" and not cell.params}
+    return [name for name in DATASETS if name in usual]
+
+
+def _smoke(records: Sequence[Record]) -> list[Frame]:
+    cells = STUDIES["smoke"].cells()
+    params = {cell.method: cell.params for cell in cells}
+    rows = [replace(row, params=params.get(row.method, {})) for row in _methods()]
+    places = dict.fromkeys((cell.dataset, cell.noise, cell.rate) for cell in cells)
+    columns = [Place(f"{SHORT[noise]} {rate:g}", data, noise, rate) for data, noise, rate in places]
+    return [Frame("Embedded graph", rows, columns, ACCURACY)]
+
+
+_DP_SP = (
+    Row("none", "neither", params={"denoise": False, "propagate": False}),
+    Row("propagate", "SP only", params={"denoise": False, "propagate": True}),
+    Row("denoise", "DP only", params={"denoise": True, "propagate": False}),
+    Row("denoise+propagate", "DP and SP", params={"denoise": True, "propagate": True}),
+)
+_SEMANTICS = (
+    Row("cross-entropy", "cross-entropy", params={"semantics": "cross-entropy"}),
+    Row("prototype", "ERASE", params={"semantics": "prototype"}),
+)
+_ENCODERS = (
+    Row("gcn", "GCN", params={"encoder": "gcn"}),
+    Row("sage", "GraphSAGE", params={"encoder": "sage"}),
+    Row("gat", "GAT", params={"encoder": "gat"}),
+)
+_HEADS = (
+    Row("mlp", "MLP", params={"head": "mlp"}),
+    Row("poly-svm", "SVM (polynomial)", params={"head": "poly-svm"}),
+    Row("linear-svm", "SVM (linear)", params={"head": "linear-svm"}),
+    Row("logreg", "logistic regression", params={"head": "logreg"}),
+)
+_STAGES = (
+    Row("one", "one stage", params={"one_stage": True}),
+    Row("two", "two stages", params={"one_stage": False}),
+)
+_GUIDANCE = (
+    Row("semantic", "semantic labels", measure=SEMANTIC),
+    Row("erase", "ERASE"),
+)
+_TOLERANCES = _varied("eps2", (0.01, 0.05, 0.1, 0.5), "ε² = {}")
+_DEPTHS = _varied("steps", range(0, 17, 2), "T = {}")
+_TENTHS = tuple(tenth / 10 for tenth in range(1, 11))
+_PLANETOID = ("cora", "citeseer", "pubmed")
+_TWO = ("cora", "citeseer")
+
+TABLES: dict[str, Layout] = {
+    "main": Layout(
+        "Test accuracy of all methods",
+        "paper",
+        _grid((*_PLANETOID, "corafull"), RATES, _methods(), others=True),
+        about="erase",
+        is_ranked=True,
+    ),
+    "correction": Layout(
+        "Correction rate of mislabelled training nodes",
+        "paper",
+        _grid(_TWO, HEAVY, _methods(), (CORRECTION,)),
+        about="erase",
+        is_ranked=True,
+    ),
+    "eps2": Layout("The tolerance ε²", "eps2", _grid(("cora", "pubmed"), RATES, _TOLERANCES)),
+    "ntvr": Layout(
+        "Noise/tolerance volume ratio by ε²",
+        "eps2",
+        _grid(("cora", "pubmed"), RATES, _TOLERANCES, (RATE_NTVR, LOG_NTVR)),
+        notes=(
+            "δ is the shift of the representations that wrong labels cause, w the tolerance. "
+            "R(δ)/R(w) behaves as the paper's figures do; log(vol(δ)/vol(w)) is its printed "
+            "formula, a logarithm because the ratio itself is 0 in floating-point numbers; "
+            "−∞ where the shift leaves a direction out.",
+        ),
+    ),
+    "propagation": Layout(
+        "With and without denoising (DP) and semantic propagation (SP)",
+        "propagation",
+        _grid(("cora", "pubmed"), HEAVY, _DP_SP),
+    ),
+    "semantics": Layout(
+        "Semantic labels from cross-entropy or from ERASE",
+        "semantics",
+        _grid(("cora", "pubmed"), RATES, _SEMANTICS),
+    ),
+    "backbones": Layout("Encoders", "backbones", _grid(_PLANETOID, RATES, _ENCODERS)),
+    "classifiers": Layout(
+        "Classifiers of the representations", "heads", _grid(_TWO, HEAVY, _HEADS)
+    ),
+    "one-stage": Layout(
+        "A classifier trained with the encoder or after it",
+        "one-stage",
+        _grid(_TWO, RATES, _STAGES),
+        notes=("The paper speaks of this comparison and prints no figure of it.",),
+    ),
+    "arxiv": Layout(
+        "Test accuracy on ogbn-arxiv",
+        "arxiv",
+        _grid(("ogbn-arxiv",), HEAVY, _methods()),
+        about="erase",
+        is_ranked=True,
+    ),
+    "guidance": Layout(
+        "Semantic labels beside the classifier they teach",
+        "paper",
+        _grid(_TWO, RATES, _GUIDANCE),
+        about="erase",
+    ),
+    "depth": Layout("Propagation depth T", "depth", _grid(_TWO, RATES, _DEPTHS)),
+    "alpha": Layout(
+        "Weight α of a node's own label in propagation",
+        "alpha",
+        _grid(_TWO, RATES, _varied("keep", _TENTHS, "α = {}")),
+    ),
+    "beta": Layout(
+        "Weight β of denoised against prototype labels",
+        "beta",
+        _grid(_TWO, RATES, _varied("trust", _TENTHS, "β = {}")),
+    ),
+    "time": Layout(
+        "Time of an epoch",
+        "paper",
+        _time,
+        notes=(
+            "An epoch of ours includes choosing the epoch on validation nodes, and its time is "
+            "that of all runs trained together divided by their number. The paper's iteration is "
+            "forward and backward of one run on an RTX 3090.",
+        ),
+    ),
+    "clean": Layout(
+        "Test accuracy without noise",
+        "clean",
+        _clean,
+        about="erase",
+        is_ranked=True,
+        any_protocol=True,
+        notes=("The paper prints no figure without noise.",),
+    ),
+    "smoke": Layout(
+        "A few epochs of every method on the embedded graph",
+        "smoke",
+        _smoke,
+        about="erase",
+        is_ranked=True,
+        notes=("This shows that everything runs; it says nothing about the methods.",),
+    ),
+}
