@@ -1,12 +1,13 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
 # make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
+# make results   docs/results.md from the committed records
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint bench profile reproduce clean
+.PHONY: demo test test-all lint bench profile reproduce results clean
 
 demo: $(READY)
 	$(BIN)/erase demo --out demo
@@ -20,6 +21,10 @@ test-all: lint
 # the published cells, five seeds each, on the published noise draw
 reproduce: $(READY)
 	$(BIN)/python benchmarks/published.py --records out/published.jsonl
+
+# docs/results.md from the records in benchmarks/records
+results: $(READY)
+	$(BIN)/python benchmarks/results.py
 
 # an epoch against the straightforward implementation, and the memory of a fit
 bench: $(READY)

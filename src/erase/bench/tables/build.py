@@ -183,7 +183,7 @@ def _about(layout: Layout, rows: Sequence[Row], changes: Sequence[Changes]) -> i
 
 
 def _entry(found: Runs, printed: Value | None) -> Entry:
-    values = list(found.values())
+    values = [found[run] for run in sorted(found)]  # the same mean for any order of records
     if not values:
         return Entry(published=printed)
     mean = float(np.mean(values))
