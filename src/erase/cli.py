@@ -16,11 +16,13 @@ from torch_geometric.data import Data
 
 import erase
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
+from erase.bench.figures import FIGURES, draw_figure
 from erase.bench.records import read
 from erase.bench.runner import GPU_BATCH, Execution, run_cells
 from erase.bench.studies import CHOICES, STUDIES, check, choose, read_study
 from erase.bench.tables import FORMATS, TABLES, build
 from erase.datasets import DATASETS, load_dataset
+from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
@@ -179,6 +181,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     table.add_argument("--out", type=Path, help="file to write to (standard output)")
 
+    figure = commands.add_parser(
+        "figure",
+        help="a figure of the paper from records, the paper's values beside ours",
+        description="Draw a figure of the paper from the records of `erase bench`, and from the "
+        "arrays that lie beside them.",
+    )
+    figure.set_defaults(run=_figure)
+    figure.add_argument("name", metavar="NAME", choices=FIGURES, help="see `erase list figures`")
+    figure.add_argument("records", metavar="RECORDS", nargs="+", type=Path, help="files of records")
+    figure.add_argument(
+        "--protocol", choices=PROTOCOLS, default="paper", help="of the records: %(default)s"
+    )
+    figure.add_argument("--out", type=Path, help="file to write, .svg or .png (NAME.svg)")
+
     listing = commands.add_parser("list", help="what there is to choose from")
     listing.set_defaults(run=_list)
     listing.add_argument("kind", choices=_LISTS, metavar="|".join(_LISTS))
@@ -334,6 +350,13 @@ def _table(options: argparse.Namespace) -> None:
             file.write(text)
 
 
+def _figure(options: argparse.Namespace) -> None:
+    out = options.out or Path(f"{options.name}.svg")
+    picture_kind(out)  # a name that cannot be is found before drawing
+    save_picture(draw_figure(options.name, options.records, options.protocol), out)
+    print(out)
+
+
 def _graph(name: str) -> tuple[Data, str]:
     """Return the graph and a short name for it."""
     if name.lower() in DATASETS:
@@ -437,6 +460,7 @@ _LISTS: dict[str, Any] = {
     },
     "studies": lambda: {k: f"{v.summary} ({len(v.cells())} cells)" for k, v in STUDIES.items()},
     "tables": lambda: {k: f"{v.title} (study {v.study})" for k, v in TABLES.items()},
+    "figures": lambda: {k: f"{v.summary} (study {v.study})" for k, v in FIGURES.items()},
     "protocols": lambda: {
         k: f"noise {v.noise}, validation labels {v.validation}" for k, v in PROTOCOLS.items()
     },

@@ -76,7 +76,7 @@ def test_lines_are_the_values_with_their_errors() -> None:
     assert legend_texts(figure) == ["ours", "published"]
     assert [axes.get_xlabel() for axes in figure.axes] == ["depth T", "depth T"]
     assert [axes.get_ylabel() for axes in figure.axes] == ["test accuracy", ""]
-    assert figure.get_supxlabel() == "of five runs"
+    assert figure.legends[0].get_title().get_text() == "of five runs"
 
 
 def test_panels_of_a_row_share_a_scale() -> None:
@@ -137,7 +137,7 @@ def test_a_radar_is_closed_and_starts_at_zero() -> None:
 
 def test_dots_have_a_logarithmic_axis_and_common_rows() -> None:
     panels = {"CPU": {"ERASE": {"Cora": 0.1}, "CE": {"Cora": 0.01}}, "GPU": {"CE": {"Cora": 1e-3}}}
-    figure: Any = dots(panels, {"Cora": BLUE}, x_label="seconds")
+    figure: Any = dots(panels, ["ERASE", "CE"], {"Cora": BLUE}, x_label="seconds")
     assert nothing_is_cut_off(figure)
     cpu, gpu = figure.axes
     assert cpu.get_xscale() == "log"

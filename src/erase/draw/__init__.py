@@ -3,7 +3,7 @@
 Colours are told apart by colour-blind eyes, and none stands without a marker, a dash or a name.
 """
 
-from erase.draw.canvas import COLOURS, GREY, MARKERS, picture_bytes, save_picture
+from erase.draw.canvas import COLOURS, GREY, MARKERS, picture_bytes, picture_kind, save_picture
 from erase.draw.maps import Embeddings, cosine_map, pairwise_pca_map, pca_map, tsne_map
 from erase.draw.plots import Bar, Line, Look, accuracy_bars, bars, curves, dots, lines, radar
 
@@ -24,6 +24,7 @@ __all__ = [
     "pairwise_pca_map",
     "pca_map",
     "picture_bytes",
+    "picture_kind",
     "radar",
     "save_picture",
     "tsne_map",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -54,35 +55,57 @@ def label(name: str, longest: int = 24) -> str:
 
 
 def legend_below(
-    canvas: FigureBase, handles: Sequence[Any], names: Sequence[str], width: float = WIDTH
+    canvas: FigureBase,
+    handles: Sequence[Any],
+    names: Sequence[str],
+    note: str = "",
+    width: float = WIDTH,
 ) -> None:
-    """Write a legend under everything, in as many columns as fit into so many inches."""
+    """Write a note and a legend under everything, in as many columns as fit into the width."""
     if handles:
-        canvas.legend(
+        legend = canvas.legend(
             handles,
             names,
+            title=note or None,
+            title_fontsize=FONT - 2,
             loc="outside lower center",
-            ncols=_names_in_a_row(names, width),
+            ncols=_legend_columns(names, width),
             fontsize=FONT - 1,
             frameon=False,
             handletextpad=0.4,
             columnspacing=1.2,
         )
-
-
-def note_below(canvas: FigureBase, note: str) -> None:
-    """Write small words under the panels."""
-    if note:
-        canvas.supxlabel(note, fontsize=FONT - 3, color=GREY)
+        legend.get_title().set_color(GREY)
+        legend.get_title().set_multialignment("center")
 
 
 def legend_height(names: Sequence[str], note: str = "", width: float = WIDTH) -> float:
-    """Return the inches of a legend and a note below the panels."""
-    return 0.24 * ceil(len(names) / _names_in_a_row(names, width)) + 0.24 * bool(note)
+    """Return the inches that `legend_below` takes."""
+    lines = len(note.splitlines()) + ceil(len(names) / _legend_columns(names, width))
+    return 0.24 * lines
 
 
-def _names_in_a_row(names: Sequence[str], width: float) -> int:
-    return max(1, int(12 * width / (max(map(len, names), default=1) + 4)))
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    """Return the columns of the fewest rows that fit into so many inches."""
+    letters = [len(name) + 7 for name in names]  # a handle and its gaps are as wide as seven
+    for rows in range(1, len(names)):
+        columns = ceil(len(names) / rows)
+        whole, more = divmod(len(names), columns)  # matplotlib fills `more` columns with one more
+        ends = np.cumsum([whole + (i < more) for i in range(columns)]).tolist()
+        widest = [max(letters[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        if sum(widest) <= 11.5 * width:
+            return columns
+    return 1
+
+
+def picture_kind(path: StrPath) -> Literal["svg", "png"]:
+    """Return the kind of file that a name asks for; any other than these raises an EraseError."""
+    match Path(path).suffix.lower():
+        case ".svg":
+            return "svg"
+        case ".png":
+            return "png"
+    raise EraseError("a file that ends in .svg or .png", str(path), "Name one of these.")
 
 
 def picture_bytes(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
@@ -98,9 +121,6 @@ def picture_bytes(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
 
 def save_picture(figure: Figure, path: StrPath) -> None:
     """Write the figure to a ``.svg`` or ``.png`` file, whole or not at all."""
-    kind = Path(path).suffix.lower().removeprefix(".")
-    if kind not in ("svg", "png"):
-        raise EraseError("a file that ends in .svg or .png", str(path), "Name one of these.")
-    content = picture_bytes(figure, "svg" if kind == "svg" else "png")
+    content = picture_bytes(figure, picture_kind(path))
     with atomic_write(path, "wb") as file:
         file.write(content)

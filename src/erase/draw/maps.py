@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
@@ -42,6 +43,7 @@ _TSNE_INPUT_WIDTH = 50
 _TSNE_ITERATIONS = 500
 _TSNE_FEWEST_NODES = 5
 _LETTER = 0.08  # inches of a letter of a class name beside a map
+_PAIR_COLUMNS = 6  # few classes do not fill the width
 _TITLE = 0.4  # inches
 
 
@@ -77,7 +79,8 @@ def cosine_map(*groups: Embeddings, seed: int = 0) -> Figure:
 
     Classes that are orthogonal, the optimum of coding rate reduction, give bright blocks on the
     diagonal and darkness elsewhere. The title of a map tells the mean within classes (of different
-    nodes) and between them. At most 600 nodes are drawn.
+    nodes) and between them. At most 600 nodes are drawn, 300
+    with three maps in a row.
 
     Args:
         groups: of nodes; one stands below the other.
@@ -141,20 +144,22 @@ def _stacked(groups: Sequence[Embeddings], sheet_of: Callable[[Embeddings], _She
 
 def _cosine(group: Embeddings, seed: int) -> _Sheet:
     labels, directions = _checked(group)
-    nodes = sample_nodes(labels, COSINE_NODES, seed)
+    columns = min(max(len(directions), 2), group.columns)
+    # a map in a row of many has pixels for half as many nodes
+    nodes = sample_nodes(labels, COSINE_NODES if columns <= 2 else COSINE_NODES // 2, seed)
     shown = labels[nodes]
     ends = np.flatnonzero(np.diff(shown)) + 1  # first node of every class but the first
     edges = np.concatenate([[0], ends, [len(nodes)]])
     present = shown[edges[:-1]] if len(nodes) else shown
     names = [label(group.class_names[k]) for k in present]
     # Square maps leave no slack to lay out: what is beside and below them is measured in advance.
-    columns = min(max(len(directions), 2), group.columns)
     beside = _LETTER * max(map(len, names), default=0)
     side = (WIDTH - beside - 0.9) / columns
     room = 72 * side / max(len(names), 1)  # points for a name
     size = float(np.clip(0.9 * room, FONT - 5, FONT - 2))
     step = ceil(size / room)  # every name, or every second …
     thin = 0.6 if len(names) <= 20 else 0.2
+    shades = matplotlib.colormaps["viridis"].resampled(64)  # as many as one sees; small files
 
     def draw(canvas: FigureBase) -> None:
         image = None
@@ -163,28 +168,30 @@ def _cosine(group: Embeddings, seed: int) -> _Sheet:
             similarity = np.abs(z[nodes] @ z[nodes].T)
             within, between = _block_means(similarity, shown)
             panel.set_title(
-                f"{label(method)}\nwithin classes {within}, between {between}", fontsize=FONT
+                f"{label(method)}\nwithin classes {within}, between {between}",
+                fontsize=min(FONT, 3.8 * side),
             )
             if len(nodes):
-                image = panel.imshow(
-                    similarity, cmap="viridis", vmin=0, vmax=1, interpolation="none"
-                )
+                image = panel.imshow(similarity, cmap=shades, vmin=0, vmax=1, interpolation="none")
             for edge in edges[1:-1]:
                 panel.axhline(edge - 0.5, color="white", linewidth=thin)
                 panel.axvline(edge - 0.5, color="white", linewidth=thin)
             centres = (edges[:-1] + edges[1:] - 1)[: len(names)][::step] / 2
             shown_names = names[::step]
-            panel.set_xticks(centres, shown_names, rotation=90, fontsize=size)
-            first = index % columns == 0
-            panel.set_yticks(centres, shown_names if first else [""] * len(shown_names))
+            nothing = [""] * len(shown_names)
+            is_last = index + columns >= len(directions)
+            panel.set_xticks(centres, shown_names if is_last else nothing, rotation=90)
+            panel.set_yticks(centres, shown_names if index % columns == 0 else nothing)
+            panel.tick_params(axis="x", labelsize=size)
             panel.tick_params(axis="y", labelsize=size)
             panel.tick_params(length=2)
         if image is not None:
             bar = canvas.colorbar(image, ax=panels, shrink=0.7, fraction=0.05, pad=0.02)
             bar.set_label("|cosine similarity|", fontsize=FONT)
 
-    ratio = (side + beside + 0.5) / (WIDTH / columns)
-    return _Sheet(panels_height(len(directions), ratio, group.columns), draw)
+    rows = max(ceil(len(directions) / columns), 1)
+    names_below = 1 if len(directions) % columns == 0 else min(rows, 2)
+    return _Sheet(rows * (side + 0.5) + names_below * beside, draw)
 
 
 def _scatter(
@@ -231,19 +238,20 @@ def _pairs(group: Embeddings, seed: int) -> _Sheet:
     )
     styles = _class_styles(count)
     (below, z_below), (above, z_above) = directions.items()
-    side = WIDTH / max(count, 4)
+    columns = max(count, _PAIR_COLUMNS)
 
     def draw(canvas: FigureBase) -> None:
-        grid = canvas.add_gridspec(count, max(count, 4))  # few classes do not fill the width
+        grid = canvas.add_gridspec(count, columns)
         for row, column in np.ndindex(count, count):
             panel: Any = canvas.add_subplot(grid[row, column])
             panel.set_xticks([])
             panel.set_yticks([])
             if row == column:
                 panel.set_axis_off()
-                name = label(group.class_names[row])
-                panel.text(0.5, 0.62, name, ha="center", va="center", fontsize=FONT - 2)
-                panel.plot([0.5], [0.38], styles[row][1], color=styles[row][0], markersize=7)
+                name = label(group.class_names[row]).replace(" ", "\n")
+                text = panel.text(0.5, 0.45, name, ha="center", va="top", fontsize=FONT - 2)
+                text.set_in_layout(False)  # a long name does not widen its column
+                panel.plot([0.5], [0.6], styles[row][1], color=styles[row][0], markersize=7)
                 panel.set(xlim=(0, 1), ylim=(0, 1))
                 continue
             z = z_above if row < column else z_below
@@ -259,14 +267,12 @@ def _pairs(group: Embeddings, seed: int) -> _Sheet:
             f"above the diagonal: {label(above)}; below: {label(below)}", fontsize=FONT
         )
 
-    return _Sheet(side * count + 0.4, draw)
+    return _Sheet(WIDTH / columns * count + 0.4, draw)
 
 
 def _class_styles(count: int) -> list[tuple[str, str]]:
-    """Return a colour and a marker for each class."""
-    return [
-        (COLOURS[k % len(COLOURS)], MARKERS[k // len(COLOURS) % len(MARKERS)]) for k in range(count)
-    ]
+    """Return a colour and a marker for each class; 7 and 10 have no common divisor: 70 pairs."""
+    return [(COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]) for k in range(count)]
 
 
 def _class_handles(styles: Sequence[tuple[str, str]]) -> list[Any]:

@@ -21,7 +21,6 @@ from erase.draw.canvas import (
     legend_below,
     legend_height,
     new_figure,
-    note_below,
     panels_height,
 )
 
@@ -177,7 +176,7 @@ def lines(
         x_label: below the panels of the last row.
         y_label: beside the first panel of a row.
         columns: panels in a row.
-        note: small words under the legend, such as what an error bar is.
+        note: small words above the legend, such as what an error bar is.
     """
     entries = {line.name: line for series in panels.values() for line in series}
     names = list(entries)
@@ -202,8 +201,7 @@ def lines(
     for spare in grid[len(panels) :]:
         spare.remove()
     handles = [Line2D([], [], **entries[name].look.style()) for name in names]
-    legend_below(figure, handles, names)
-    note_below(figure, note)
+    legend_below(figure, handles, names, note)
     return figure
 
 
@@ -224,7 +222,7 @@ def bars(
         x_label: below the panels of the last row.
         y_label: beside the first panel of a row.
         columns: panels in a row.
-        note: small words under the legend.
+        note: small words above the legend.
     """
     names = ["gain", "loss", "published"]
     rows = ceil(len(panels) / columns)
@@ -256,7 +254,7 @@ def bars(
         _dress(panel, title)
         texts = [f"{bar.name}\n{bar.below}" if bar.below else bar.name for bar in row]
         panel.set_xticks(range(len(row)), texts)
-        panel.tick_params(axis="x", length=0)
+        panel.tick_params(axis="x", length=0, labelsize=FONT - 3)
         panel.grid(axis="x", visible=False)
         if index >= len(panels) - columns:
             panel.set_xlabel(x_label, fontsize=FONT - 1)
@@ -267,8 +265,7 @@ def bars(
     blocks = [
         Line2D([], [], color=c, marker="s", linestyle="none", markersize=9) for c in (up, down)
     ]
-    legend_below(figure, [*blocks, Line2D([], [], **diamond)], names)
-    note_below(figure, note)
+    legend_below(figure, [*blocks, Line2D([], [], **diamond)], names, note)
     return figure
 
 
@@ -280,7 +277,7 @@ def radar(series: Sequence[Line], spokes: Sequence[str], *, note: str = "") -> F
     Args:
         series: `x` counts spokes from 0, `y` in shares of 1; gaps in a series stay open.
         spokes: their names, clockwise from the top.
-        note: small words under the legend.
+        note: small words above the legend.
     """
     names = [line.name for line in series]
     width = 0.75 * WIDTH
@@ -300,7 +297,9 @@ def radar(series: Sequence[Line], spokes: Sequence[str], *, note: str = "") -> F
     highest = max((value for line in series for value in line.y), default=1.0)
     panel.set_ylim(0, min(1.0, ceil(highest * 10) / 10))
     panel.set_xticks(angles, spokes, fontsize=FONT)
-    panel.tick_params(axis="x", pad=14)
+    for angle, text in zip(angles, panel.get_xticklabels(), strict=True):
+        side = round(float(np.sin(angle)), 6)  # names stand outside the circle
+        text.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
     panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     panel.set_rlabel_position(float(np.degrees(angles[1] / 2)) if len(spokes) > 1 else 0)
@@ -308,29 +307,29 @@ def radar(series: Sequence[Line], spokes: Sequence[str], *, note: str = "") -> F
     panel.grid(alpha=0.4)
     panel.spines["polar"].set_color("#BBBBBB")
     handles = [Line2D([], [], **line.look.style()) for line in series]
-    legend_below(figure, handles, names, width)
-    note_below(figure, note)
+    legend_below(figure, handles, names, note, width)
     return figure
 
 
 def dots(
     panels: Mapping[str, Mapping[str, Mapping[str, float]]],
+    rows: Sequence[str],
     looks: Mapping[str, Look],
     *,
     x_label: str,
-    columns: int = 2,
+    columns: int = COLUMNS,
     note: str = "",
 ) -> Figure:
     """Draw positive numbers as dots on a logarithmic axis, a row a name, a panel a title.
 
     Args:
-        panels: numbers by title, row and series; panels share the axis and the rows.
+        panels: numbers by title, row and series; panels share the axis.
+        rows: from top to bottom, in every panel.
         looks: of the series, in the order of the legend.
         x_label: the quantity and its unit.
         columns: panels in a row.
-        note: small words under the legend.
+        note: small words above the legend.
     """
-    rows = list(dict.fromkeys(name for rows in panels.values() for name in rows))
     across = min(columns, max(len(panels), 1))
     down = max(ceil(len(panels) / across), 1)
     names = list(looks)
@@ -345,7 +344,9 @@ def dots(
             panel.plot([value for value, _ in known], [place for _, place in known], **style)
         _dress(panel, title)
         panel.set_xscale("log")
+        panel.xaxis.set_major_formatter("{x:g}")
         panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.tick_params(axis="x", labelbottom=True)
         panel.set_yticks(range(len(rows)), rows)
         panel.set_ylim(len(rows) - 0.5, -0.5)
         if index >= len(panels) - across:
@@ -353,8 +354,7 @@ def dots(
     for spare in grid[len(panels) :]:
         spare.remove()
     handles = [Line2D([], [], **looks[name].style() | {"linestyle": "none"}) for name in names]
-    legend_below(figure, handles, names)
-    note_below(figure, note)
+    legend_below(figure, handles, names, note)
     return figure
 
 

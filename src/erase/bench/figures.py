@@ -1,0 +1,536 @@
+"""FIGURES: the paper's figures, each drawn from records, with the published values beside ours."""
+
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
+from erase.bench.published import Value, published
+from erase.bench.records import Cell, Record, read
+from erase.bench.run import PROTOCOLS
+from erase.bench.runner import arrays_path
+from erase.bench.studies import BOTH, RATES
+from erase.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
+from erase.draw import (
+    COLOURS,
+    GREY,
+    Bar,
+    Embeddings,
+    Line,
+    Look,
+    bars,
+    cosine_map,
+    dots,
+    lines,
+    pairwise_pca_map,
+    pca_map,
+    radar,
+    tsne_map,
+)
+from erase.errors import EraseError
+
+T = TypeVar("T")
+
+HEAVIEST = RATES[-1]
+RIVALS = tuple(method for method in PAPER_METHODS if method != "erase")
+_PAIRWISE_RATE = 0.3
+_PAPER_ORDER = ("cora", "citeseer", "pubmed", "corafull", "ogbn-arxiv")
+_CLASS_NAMES = {"cora": CORA_CLASSES, "citeseer": CITESEER_CLASSES, "pubmed": PUBMED_CLASSES}
+
+_LOOKS = {
+    "erase": Look(COLOURS[0], "o"),
+    "ce": Look(COLOURS[6], "^", strong=False),
+    "apl": Look(COLOURS[2], "s", strong=False),
+    "gce": Look(COLOURS[1], "X", strong=False),
+    "codis": Look(COLOURS[4], "D", strong=False),
+    "mcr2": Look(COLOURS[3], "v", strong=False),
+    "rtgnn": Look(COLOURS[5], "P", strong=False),
+    "pignn": Look(GREY, "<", strong=False),
+}
+_SEMANTIC_LOOK = Look(COLOURS[1], "^")
+_DATASET_LOOKS = [Look(colour, marker) for colour, marker in zip(COLOURS, "o^sXDvP", strict=True)]
+_RATE_LOOKS = {
+    0.5: Look(COLOURS[0], "o"),
+    0.4: Look("#4D4D4D", "v", strong=False),
+    0.3: Look("#737373", "D", strong=False),
+    0.2: Look("#969696", "s", strong=False),
+    0.1: Look("#B0B0B0", "^", strong=False),
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and standard error s/√n of `runs` values in shares of 1; the error of one run is 0."""
+
+    mean: float
+    error: float
+    runs: int
+
+
+class Shelf:
+    """Records of finished runs of one protocol, found by what was asked for.
+
+    Args:
+        records: the later one of two of the same cell counts.
+        protocol: a name in ``PROTOCOLS``; None: any.
+        paths: of the files they come from, beside which their arrays lie.
+    """
+
+    def __init__(
+        self, records: Iterable[Record], protocol: str | None, paths: Sequence[Path] = ()
+    ) -> None:
+        self.protocol = protocol
+        self.paths = paths
+        kept = {record.cell: record for record in records}
+        self.records = [
+            record
+            for record in kept.values()
+            if record.error is None and protocol in (None, record.cell.protocol)
+        ]
+        self._groups: dict[str, list[Record]] = {}
+        for record in self.records:
+            self._groups.setdefault(_group(record.cell), []).append(record)
+
+    def summary(
+        self,
+        dataset: str,
+        noise: str,
+        rate: float,
+        method: str = "erase",
+        params: Mapping[str, Any] | None = None,
+        labels_per_class: int | None = None,
+        score: str = "test_accuracy",
+    ) -> Summary | None:
+        """Return the mean of a score over the seeds of a cell; None where there is none."""
+        cell = Cell(dataset, noise, rate, method, params or {}, "", 0, labels_per_class)
+        scores = [record.scores.get(score) for record in self._groups.get(_group(cell), [])]
+        values = np.array([value for value in scores if value is not None], dtype=np.float64)
+        if not values.size:
+            return None
+        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+        return Summary(float(values.mean()), float(error), values.size)
+
+    def cells(self, **wanted: Any) -> Iterator[Cell]:
+        """Return the cells whose fields have the `wanted` values."""
+        for record in self.records:
+            if all(getattr(record.cell, name) == value for name, value in wanted.items()):
+                yield record.cell
+
+    def arrays(self, cell: Cell) -> dict[str, NDArray[Any]] | None:
+        """Return what a study kept of a run: z [n, D], y [n], nodes [n]; None without a file."""
+        for records in self.paths:
+            path = arrays_path(records, cell)
+            if path.is_file():
+                with np.load(path, allow_pickle=False) as file:
+                    return {name: file[name] for name in file.files}
+        return None
+
+
+def _group(cell: Cell) -> str:
+    """Return the cell without its protocol and seed."""
+    own = {k: v for k, v in vars(cell).items() if k not in ("protocol", "seed")}
+    return json.dumps(own, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the paper.
+
+    Attributes:
+        summary: one sentence.
+        study: whose records it needs; "paper" is "honest" under that protocol.
+        draw: the figure of a shelf, or None where the shelf has nothing for it.
+        any_protocol: whether the protocol of the records does not matter.
+    """
+
+    summary: str
+    study: str
+    draw: Callable[[Shelf], Figure | None]
+    any_protocol: bool = False
+
+
+def draw_figure(name: str, paths: Sequence[str | PathLike[str]], protocol: str = "paper") -> Figure:
+    """Return a figure by its name in `FIGURES` from files of records.
+
+    Arrays are looked for in the folder ``STEM-arrays`` beside each file ``STEM.jsonl``.
+    """
+    if name not in FIGURES:
+        raise EraseError(
+            f"a figure among {', '.join(FIGURES)}", repr(name), "See `erase list figures`."
+        )
+    picture = FIGURES[name]
+    files = [Path(path) for path in paths]
+    records = [record for path in files for record in read(path)]
+    shelf = Shelf(records, None if picture.any_protocol else protocol, files)
+    figure = picture.draw(shelf)
+    if figure is None:
+        study = protocol if picture.study == "paper" else picture.study
+        under = "" if picture.any_protocol else f" under protocol {protocol}"
+        raise EraseError(
+            f"finished records of study {study}{under}",
+            f"none that belong to figure {name} among {len(records)} records",
+            f"Run `erase bench {study}` and name the file it writes, with what lies beside it.",
+        )
+    return figure
+
+
+def _ordered(datasets: Iterable[str]) -> list[str]:
+    """Return datasets once each, the paper's first and in its order."""
+    found = set(datasets)
+    return [d for d in _PAPER_ORDER if d in found] + sorted(found - set(_PAPER_ORDER))
+
+
+def _published(table: str, dataset: str, row: str, noise: str, rate: float) -> Value | None:
+    return published()[table].get(dataset, row, noise_place(noise, rate))
+
+
+def _main(dataset: str, method: str, noise: str, rate: float) -> Value | None:
+    table = "arxiv" if dataset == "ogbn-arxiv" else "main"
+    return _published(table, dataset, method, noise, rate)
+
+
+def _by_dataset(
+    datasets: Iterable[str], series: Callable[[str, str], list[T]]
+) -> dict[str, dict[str, list[T]]]:
+    """Return the series of every dataset and noise, without datasets that have none."""
+    found = {d: {noise: series(d, noise) for noise in BOTH} for d in _ordered(datasets)}
+    return {dataset: rows for dataset, rows in found.items() if any(rows.values())}
+
+
+def _panels(
+    datasets: Iterable[str], series: Callable[[str, str], list[Line]]
+) -> dict[str, list[Line]]:
+    """Return the lines by title: a row of panels for each dataset, a column for each noise."""
+    rows = _by_dataset(datasets, series)
+    return {_title(d, noise): found for d in rows for noise, found in rows[d].items()}
+
+
+def _title(dataset: str, noise: str) -> str:
+    return f"{dataset_name(dataset)}, {noise}"
+
+
+def _line(
+    name: str, look: Look, points: Mapping[float, Summary | None], runs: list[int]
+) -> Line | None:
+    """Return means and standard errors over x, None without any; add to `runs` what they are of."""
+    known = {x: summary for x, summary in points.items() if summary is not None}
+    if not known:
+        return None
+    runs.extend(summary.runs for summary in known.values())
+    means, errors = [s.mean for s in known.values()], [s.error for s in known.values()]
+    return Line(name, list(known), means, look, errors)
+
+
+def _published_line(name: str, look: Look, points: Mapping[float, Value | None]) -> Line | None:
+    known = {x: value.mean / 100 for x, value in points.items() if value is not None}
+    return Line(name, list(known), list(known.values()), look.published) if known else None
+
+
+def _present(*series: Line | None) -> list[Line]:
+    return [line for line in series if line is not None]
+
+
+def _note(
+    shelf: Shelf,
+    runs: Sequence[int],
+    what: str = "mean ± standard error of",
+    published_as: str = "Dashed",
+) -> str:
+    """Return what the values are means of, and how their labels came about."""
+    few, many = min(runs), max(runs)
+    count = f"{many} run{'s' if many > 1 else ''}" if few == many else f"{few} to {many} runs"
+    rule = PROTOCOLS[shelf.protocol or "paper"]
+    ours = f"{what} {count}; {shelf.protocol} protocol: noise {rule.noise}, validation labels"
+    theirs = f". {published_as}: the paper, noise fixed, validation labels clean"
+    return f"{ours} {rule.validation}{theirs if published_as else ''}"
+
+
+# Methods against each other -----------------------------------------------------------------------
+
+
+def _radar(shelf: Shelf) -> Figure | None:
+    datasets = _ordered(c.dataset for c in shelf.cells(method="erase", rate=HEAVIEST))
+    spokes = [
+        (dataset, noise)
+        for dataset in datasets
+        for noise in BOTH
+        if shelf.summary(dataset, noise, HEAVIEST) is not None
+    ]
+    if not spokes:
+        return None
+    runs: list[int] = []
+    series: list[Line | None] = []
+    for method in ("erase", *RIVALS):
+        points: dict[float, Summary | None] = {
+            i: shelf.summary(*spoke, HEAVIEST, method) for i, spoke in enumerate(spokes)
+        }
+        series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
+    told = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
+    series.append(_published_line("ERASE, published", _LOOKS["erase"], told))
+    names = [f"{dataset_name(dataset)}\n{noise}" for dataset, noise in spokes]
+    heading = f"test accuracy with {HEAVIEST:.0%} noise; mean of"
+    return radar(_present(*series), names, note=_wrapped(_note(shelf, runs, heading), 90))
+
+
+def _gains(shelf: Shelf) -> Figure | None:
+    runs: list[int] = []
+
+    def bar(dataset: str, noise: str, rate: float) -> Bar | None:
+        ours = shelf.summary(dataset, noise, rate)
+        theirs = {method: shelf.summary(dataset, noise, rate, method) for method in RIVALS}
+        found = {method: summary for method, summary in theirs.items() if summary is not None}
+        if ours is None or not found:
+            return None
+        best = max(found, key=lambda method: found[method].mean)
+        runs.extend([ours.runs, found[best].runs])
+        gain = 100 * (ours.mean - found[best].mean)
+        error = 100 * float(np.hypot(ours.error, found[best].error))
+        told = _published_gain(dataset, noise, rate)
+        return Bar(f"{rate:g}", gain, error, told, METHOD_NAMES[best])
+
+    def row(dataset: str, noise: str) -> list[Bar]:
+        return [found for rate in RATES if (found := bar(dataset, noise, rate)) is not None]
+
+    rows = _by_dataset((c.dataset for c in shelf.cells(method="erase")), row)
+    if not rows:
+        return None
+    panels = {_title(dataset, noise): rows[dataset][noise] for noise in BOTH for dataset in rows}
+    what = "below a rate: the best rival. Bars: difference of means of"
+    return bars(
+        panels,
+        x_label="noise rate φ",
+        y_label="ERASE − best rival (points)",
+        columns=len(rows),
+        note=_wrapped(_note(shelf, runs, what, published_as="Diamonds"), 130),
+    )
+
+
+def _published_gain(dataset: str, noise: str, rate: float) -> float | None:
+    erase = _main(dataset, "erase", noise, rate)
+    others = [_main(dataset, method, noise, rate) for method in RIVALS]
+    means = [value.mean for value in others if value is not None]
+    return None if erase is None or not means else erase.mean - max(means)
+
+
+def _train_size(shelf: Shelf) -> Figure | None:
+    cells = [c for c in shelf.cells(params={}) if c.labels_per_class is not None]
+    sizes = sorted({c.labels_per_class for c in cells if c.labels_per_class is not None})
+    runs: list[int] = []
+    panels = {}
+    for dataset in _ordered(c.dataset for c in cells):
+        for noise, rate in sorted({(c.noise, c.rate) for c in cells if c.dataset == dataset}):
+            series: list[Line | None] = []
+            for method in ("erase", *RIVALS):
+                points: dict[float, Summary | None] = {
+                    size: shelf.summary(dataset, noise, rate, method, {}, size) for size in sizes
+                }
+                series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
+            panels[f"{_title(dataset, noise)} φ = {rate:g}"] = _present(*series)
+    if not any(panels.values()):
+        return None
+    note = _note(shelf, runs, published_as="")
+    return lines(panels, x_label="training labels per class", y_label="test accuracy", note=note)
+
+
+def _time(shelf: Shelf) -> Figure | None:
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    batches: set[int] = set()
+    for record in shelf.records:
+        cell = record.cell
+        usual = not cell.params and cell.labels_per_class is None
+        if usual and record.epochs and record.seconds and cell.method in METHOD_NAMES:
+            methods = found.setdefault(record.machine, {})
+            datasets = methods.setdefault(METHOD_NAMES[cell.method], {})
+            times = datasets.setdefault(dataset_name(cell.dataset), [])
+            times.append(1000 * record.seconds / record.epochs)
+            batches.add(record.batch or 1)
+    if not found:
+        return None
+    panels = {
+        machine: {
+            method: {name: float(np.median(values)) for name, values in datasets.items()}
+            for method, datasets in methods.items()
+        }
+        for machine, methods in sorted(found.items())
+    }
+    told = published()["time"].values
+    panels["published: RTX 3090"] = {
+        METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
+        for dataset, methods_told in told.items()
+        for method, values in methods_told.items()
+    }
+    names = {name for methods in panels.values() for row in methods.values() for name in row}
+    shown = [dataset_name(d) for d in _PAPER_ORDER if dataset_name(d) in names]
+    looks = dict(zip([*shown, *sorted(names - set(shown))], _DATASET_LOOKS, strict=False))
+    together = f"{min(batches)} to {max(batches)}" if len(batches) > 1 else f"{min(batches)}"
+    note = (
+        f"median over runs; {together} trained together, each its share. "
+        "Ours with the choice of the epoch, published: forward and backward"
+    )
+    rows = [
+        name for name in METHOD_NAMES.values() if any(name in table for table in panels.values())
+    ]
+    return dots(panels, rows, looks, x_label="milliseconds per epoch", note=note)
+
+
+# ERASE by its parameters --------------------------------------------------------------------------
+
+
+def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure | None]:
+    """Return the figure of test accuracy over a parameter: φ = 0.5 strong, the rest light."""
+
+    def draw(shelf: Shelf) -> Figure | None:
+        cells = [c for c in shelf.cells(method="erase") if list(c.params) == [parameter]]
+        values = sorted({c.params[parameter] for c in cells})
+        runs: list[int] = []
+
+        def series(dataset: str, noise: str) -> list[Line]:
+            found = []
+            for rate, look in _RATE_LOOKS.items():
+                points: dict[float, Summary | None] = {
+                    value: shelf.summary(dataset, noise, rate, "erase", {parameter: value})
+                    for value in values
+                }
+                ours = _line(f"φ = {rate:g}", look, points, runs)
+                told = None
+                if ours is not None and rate == HEAVIEST:
+                    rows = published()[table].values.get(dataset, {})
+                    means = {float(r): _published(table, dataset, r, noise, rate) for r in rows}
+                    told = _published_line(f"φ = {rate:g}, published", look, means)
+                found += _present(ours, told)
+            return found
+
+        panels = _panels((c.dataset for c in cells), series)
+        if not panels:
+            return None
+        return lines(panels, x_label=x_label, y_label="test accuracy", note=_note(shelf, runs))
+
+    return draw
+
+
+def _guidance(shelf: Shelf) -> Figure | None:
+    runs: list[int] = []
+    kinds = {
+        "erase": ("ERASE", "test_accuracy", _LOOKS["erase"]),
+        "semantic": ("semantic labels", "semantic_accuracy", _SEMANTIC_LOOK),
+    }
+
+    def series(dataset: str, noise: str) -> list[Line]:
+        found = []
+        for row, (name, score, look) in kinds.items():
+            points: dict[float, Summary | None] = {
+                rate: shelf.summary(dataset, noise, rate, score=score) for rate in RATES
+            }
+            told = {rate: _published("guidance", dataset, row, noise, rate) for rate in RATES}
+            if ours := _line(name, look, points, runs):
+                found += _present(ours, _published_line(f"{name}, published", look, told))
+        return found
+
+    panels = _panels((c.dataset for c in shelf.cells(method="erase", params={})), series)
+    if not panels:
+        return None
+    return lines(panels, x_label="noise rate φ", y_label="test accuracy", note=_note(shelf, runs))
+
+
+# Representations ----------------------------------------------------------------------------------
+
+
+def _kept_embeddings(shelf: Shelf, rates: Sequence[float] | None = None) -> list[Embeddings]:
+    """Return CE's and ERASE's representations, a group for each dataset and noise."""
+    cells = [
+        cell
+        for cell in shelf.cells(params={}, labels_per_class=None)
+        if cell.method in ("ce", "erase") and (rates is None or cell.rate in rates)
+    ]
+    groups = []
+    for dataset in _ordered(cell.dataset for cell in cells):
+        for noise in BOTH:
+            here = [cell for cell in cells if (cell.dataset, cell.noise) == (dataset, noise)]
+            seed = min((cell.seed for cell in here), default=0)
+            chosen = sorted(
+                (cell for cell in here if cell.seed == seed), key=lambda c: (c.method, c.rate)
+            )
+            kept = {cell: arrays for cell in chosen if (arrays := shelf.arrays(cell)) is not None}
+            if kept:
+                groups.append(_embeddings(kept, f"{dataset_name(dataset)}, {noise} noise"))
+    return groups
+
+
+def _embeddings(kept: Mapping[Cell, Mapping[str, NDArray[Any]]], title: str) -> Embeddings:
+    first = next(iter(kept.values()))
+    for cell, arrays in kept.items():
+        if not np.array_equal(arrays["nodes"], first["nodes"]):
+            raise EraseError(
+                "representations of the same nodes",
+                f"others for {cell}",
+                "Run `erase bench pictures` into a new file.",
+            )
+    y = first["y"]
+    count = int(y.max(initial=-1)) + 1
+    known = _CLASS_NAMES.get(next(iter(kept)).dataset, ())
+    names = known if len(known) == count else [f"class {k}" for k in range(count)]
+    z = {f"{METHOD_NAMES[c.method]}, φ = {c.rate:g}": arrays["z"] for c, arrays in kept.items()}
+    columns = len({cell.rate for cell in kept})
+    return Embeddings(z, y, names, title, columns=max(columns, 2))
+
+
+def _maps(picture: Callable[..., Figure]) -> Callable[[Shelf], Figure | None]:
+    def draw(shelf: Shelf) -> Figure | None:
+        groups = _kept_embeddings(shelf)
+        return picture(*groups) if groups else None
+
+    return draw
+
+
+def _pairwise(shelf: Shelf) -> Figure | None:
+    groups = [g for g in _kept_embeddings(shelf, [_PAIRWISE_RATE]) if len(g.z) == 2]
+    return pairwise_pca_map(*groups) if groups else None
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Return the text in lines of at most `width` letters."""
+    return "\n".join(textwrap.wrap(text, width))
+
+
+FIGURES: dict[str, Picture] = {
+    "radar": Picture("every method with 50 % noise, on every dataset", "paper", _radar),
+    "gains": Picture("ERASE against the best rival in every cell", "paper", _gains),
+    "depth": Picture(
+        "test accuracy over the propagation depth T",
+        "depth",
+        _sweep("depth", "steps", "propagation depth T"),
+    ),
+    "alpha": Picture(
+        "test accuracy over α, the weight of a node's own label",
+        "alpha",
+        _sweep("alpha", "keep", "weight α of a node's own label"),
+    ),
+    "beta": Picture(
+        "test accuracy over β, the weight of denoised labels",
+        "beta",
+        _sweep("beta", "trust", "weight β of denoised labels"),
+    ),
+    "guidance": Picture("semantic labels beside ERASE's predictions", "paper", _guidance),
+    "cosine": Picture(
+        "cosine similarity of sorted representations, CE and ERASE", "pictures", _maps(cosine_map)
+    ),
+    "pca": Picture("principal components, CE and ERASE", "pictures", _maps(pca_map)),
+    "pairwise-pca": Picture(
+        "principal components of every two classes, CE and ERASE", "pictures", _pairwise
+    ),
+    "tsne": Picture("t-SNE maps, CE and ERASE", "pictures", _maps(tsne_map)),
+    "train-size": Picture(
+        "test accuracy over training labels per class", "train-size", _train_size
+    ),
+    "time": Picture(
+        "time per epoch of every method, by machine", "paper", _time, any_protocol=True
+    ),
+}
