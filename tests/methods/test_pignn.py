@@ -64,7 +64,7 @@ def test_losses_and_gradients_equal_the_dense_ones(
     o, z = (h.requires_grad_() for h in outputs(2, n, channels, seed))
     trust = torch.tensor([0.0, 1.0], dtype=torch.float64)  # run 0 believes all, run 1 asks z
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pignn._PAIRS_AT_ONCE, "cpu", at_once)
+        patch.setitem(pignn._NUMBERS_AT_ONCE, "cpu", at_once)
         losses = torch.cat(pairwise_losses(o, z, Graph(edge_index, n), trust=trust))
     expected = torch.stack(
         [
@@ -102,7 +102,7 @@ def test_each_pair_drawn_once_is_the_exact_loss(graph: tuple[Tensor, int], at_on
     whole = Graph(edge_index, n)
     exact = torch.cat(pairwise_losses(o, z, whole, trust=trust))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pignn._PAIRS_AT_ONCE, "cpu", at_once)
+        patch.setitem(pignn._NUMBERS_AT_ONCE, "cpu", at_once)
         drawn = torch.cat(pairwise_losses(o, z, whole, trust=trust, drawn=every_pair(2, n)))
     torch.testing.assert_close(drawn, exact)
     for a, b in zip(

@@ -25,8 +25,8 @@ from erase.methods.network import NetworkClassifier, NetworkLearner
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, mean_cross_entropy
 
-# Pairs looked at together: what stays in a core's cache, or keeps a GPU busy.
-_PAIRS_AT_ONCE = {"cpu": 2**17, "cuda": 2**25}
+# Numbers computed together: what stays in a core's cache, or keeps a GPU busy.
+_NUMBERS_AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
 
 
 def pairwise_losses(
@@ -100,7 +100,7 @@ def _over_all_pairs(both: Tensor, trust: Tensor) -> tuple[Tensor, Tensor]:
     """Return Σ_ij M softplus(s_ij) [2, R] and its gradient, as if Y were zero everywhere."""
     _, runs, n, _ = both.shape
     loss, gradient = both.new_zeros(2, runs), torch.zeros_like(both)
-    size = max(1, _PAIRS_AT_ONCE[both.device.type] // (2 * runs * n))
+    size = max(1, _NUMBERS_AT_ONCE[both.device.type] // (2 * runs * n))
     for start in range(0, n, size):
         # columns before `start` were rows of earlier blocks: s_ij = s_ji
         rows, cols = both[:, :, start : start + size], both[:, :, start:]
@@ -123,7 +123,7 @@ def _over_drawn_zeros(
     pattern = graph.pattern(self_loops=True)
     ones = pattern.rows * n + pattern.indices  # ascending
     loss, gradient = both.new_zeros(2, runs), torch.zeros_like(both)
-    size = max(1, _PAIRS_AT_ONCE[both.device.type] // (2 * runs * n))
+    size = max(1, _NUMBERS_AT_ONCE[both.device.type] // both.numel())
     for others in drawn.split(size, 1):
         pair = nodes * n + others  # [R, c, N]
         place = torch.searchsorted(ones, pair).clamp_(max=ones.numel() - 1)
