@@ -326,6 +326,8 @@ def _about(device: str) -> dict[str, Any]:
     with suppress(EraseError):
         if (found := resolve_device(device)).type == "cuda":
             machine = torch.cuda.get_device_name(found)
+            if torch.get_float32_matmul_precision() != "highest":
+                machine += ", TF32 products"
     versions = {
         "erase": erase.__version__,
         "torch": str(torch.__version__),
