@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -21,13 +22,23 @@ from erase.bench.records import read
 from erase.bench.runner import GPU_BATCH, Execution, run_cells
 from erase.bench.studies import CHOICES, STUDIES, check, choose, read_study
 from erase.bench.tables import FORMATS, TABLES, build
+from erase.bench.tune import (
+    BEST,
+    Trial,
+    as_options,
+    best_of,
+    choose_space,
+    draw_slices,
+    tune,
+    validation_tasks,
+)
 from erase.datasets import DATASETS, load_dataset
 from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
 from erase.heads import HEADS
-from erase.io import atomic_write, read_graph, write_json, write_table
+from erase.io import atomic_write, read_graph, read_json, write_json, write_table
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
@@ -126,6 +137,51 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
     _shared(fit, out=None)
 
+    search = commands.add_parser(
+        "tune",
+        help="search for a method's parameters on validation labels",
+        description="Search a method's space with Optuna. Every trial is scored on validation "
+        "labels, noisy ones with --noise; test labels are never seen. The same command continues "
+        "a search that was interrupted. Writes trials.csv, best.json and slices.svg.",
+    )
+    search.set_defaults(run=_tune, hint=" The same command continues.")
+    search.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
+    search.add_argument("--method", default="erase", choices=METHODS, help="default: %(default)s")
+    search.add_argument(
+        "--preset", choices=RECIPES, default="reference", help="ERASE's recipe: %(default)s"
+    )
+    search.add_argument("--trials", type=_count, default=50, help="in all (default %(default)s)")
+    search.add_argument(
+        "--seeds", type=_count, default=3, help="runs of each (default %(default)s)"
+    )
+    search.add_argument(
+        "--space",
+        action="append",
+        default=[],
+        metavar="KEY=LOW:HIGH",
+        help="search a parameter there, LOW:HIGH:log by its logarithm, A,B,C among a few values; "
+        "the method declares the rest",
+    )
+    search.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a parameter of the method that is not searched",
+    )
+    search.add_argument(
+        "--noise",
+        metavar="KIND:RATE",
+        help="corrupt training and validation labels first, anew for every run",
+    )
+    search.add_argument(
+        "--holdout",
+        type=float,
+        metavar="SHARE",
+        help="validate on a share of the training labels, where there are no validation labels",
+    )
+    _shared(search, out=None, named="out/GRAPH-METHOD-tune")
+
     bench = commands.add_parser(
         "bench",
         help="run a study: methods × datasets × noises × seeds, into records",
@@ -202,13 +258,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _shared(parser: argparse.ArgumentParser, *, out: str | None) -> None:
+def _shared(
+    parser: argparse.ArgumentParser, *, out: str | None, named: str = "out/GRAPH-METHOD"
+) -> None:
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument(
         "--device", default="auto", help="cpu, cuda or auto: a GPU if there is one (default)"
     )
-    named = "%(default)s" if out else "out/GRAPH-METHOD"
-    parser.add_argument("--out", type=Path, default=out, help=f"folder to write to ({named})")
+    place = f"folder to write to ({out or named})"
+    parser.add_argument("--out", type=Path, default=out, help=place)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress, no table")
 
@@ -348,6 +406,48 @@ def _table(options: argparse.Namespace) -> None:
     else:
         with atomic_write(options.out) as file:
             file.write(text)
+
+
+def _tune(options: argparse.Namespace) -> None:
+    graph, name = _graph(options.graph)
+    noise = _noise(options.noise) if options.noise is not None else None
+    if noise and "noise_rate" in METHODS[options.method]().get_params(deep=False):
+        options.set.insert(0, f"noise_rate={noise[1]:g}")  # to be told; a user's own comes later
+    method = _method(options, name)
+    fixed = [setting.partition("=")[0] for setting in options.set]
+    space = choose_space(method, options.space, fixed)
+    seeds = range(options.seed, options.seed + options.seeds)
+    tasks = validation_tasks(graph, seeds, noise=noise, holdout=options.holdout)
+    out = options.out or Path("out") / f"{name}-{options.method}-tune"
+    about = {"graph": options.graph, "noise": options.noise, "holdout": options.holdout}
+    trials = tune(
+        method,
+        tasks,
+        seeds,
+        space,
+        out,
+        trials=options.trials,
+        seed=options.seed,
+        about=about,
+        watch=lambda found: _say(options, _trial_line(found, options.trials)),
+    )
+    save_picture(draw_slices(trials, space), out / "slices.svg")
+    best = best_of(trials)
+    preset = ["--preset", options.preset] if options.preset != "reference" else []
+    told = [part for setting in options.set for part in ("--set", setting)]
+    fit = ["erase", "fit", options.graph, "--method", options.method, *preset, *told]
+    command = shlex.join([*fit, *as_options(best.params)])
+    shown = f"Best of {len(trials)} trials: {best.score:.1%} of validation labels (number "
+    _report(options, read_json(out / BEST), f"{shown}{best.number}). Written to {out}.", command)
+
+
+def _trial_line(trials: Sequence[Trial], total: int) -> str:
+    """Return the last trial, the best one and the time left, in a line."""
+    last, best = trials[-1], max(trials, key=lambda trial: trial.score)
+    result = last.error or f"{last.score:.1%}"
+    left = (total - len(trials)) * sum(trial.seconds for trial in trials) / len(trials)
+    time_left = f", {left:.0f} s left" if left < 100 else f", {left / 60:.0f} min left"
+    return f"Trial {last.number} of {total}: {result}; best {best.score:.1%}{time_left}"
 
 
 def _figure(options: argparse.Namespace) -> None:

@@ -5,7 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from erase.draw import Bar, Line, Look, accuracy_bars, bars, curves, dots, lines, radar
+from erase.draw import (
+    Bar,
+    Line,
+    Look,
+    Slice,
+    accuracy_bars,
+    bars,
+    curves,
+    dots,
+    lines,
+    radar,
+    slices,
+)
 from pictures import drawn, legend_texts, nothing_is_cut_off, titles
 
 BLUE, RED = Look("#0072B2"), Look("#D55E00", "^", strong=False)
@@ -146,3 +158,23 @@ def test_dots_have_a_logarithmic_axis_and_common_rows() -> None:
     assert [text.get_text() for text in cpu.get_yticklabels()] == ["ERASE", "CE"]
     assert cpu.get_xlim() == gpu.get_xlim()
     assert cpu.lines[0].get_linestyle() == "None"
+
+
+def test_slices_show_every_trial_and_ring_the_best() -> None:
+    parameters = [
+        Slice("steps", [1, 2, 9]),
+        Slice("lr", [1e-4, 1e-2, 1e-3], log=True),
+        Slice("encoder", ["gat", "gcn", "gat"]),
+        Slice("denoise", [True, False, True]),
+    ]
+    figure: Any = slices(parameters, [0.5, 0.7, 0.6], 1, "validation accuracy")
+    assert nothing_is_cut_off(figure)
+    assert titles(figure) == ["steps", "lr", "encoder", "denoise"]
+    trials, ring = figure.axes[0].collections
+    assert trials.get_offsets().tolist() == [[1, 0.5], [2, 0.7], [9, 0.6]]
+    assert ring.get_offsets().tolist() == [[2, 0.7]]
+    assert [axes.get_xscale() for axes in figure.axes] == ["linear", "log", "linear", "linear"]
+    names = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes[2:]]
+    assert names == [["gat", "gcn"], ["True", "False"]]
+    assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
+    assert figure.axes[0].get_ylabel() == "validation accuracy"

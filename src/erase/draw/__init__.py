@@ -5,7 +5,19 @@ Colours are told apart by colour-blind eyes, and none stands without a marker, a
 
 from erase.draw.canvas import COLOURS, GREY, MARKERS, picture_bytes, picture_kind, save_picture
 from erase.draw.maps import Embeddings, cosine_map, pairwise_pca_map, pca_map, tsne_map
-from erase.draw.plots import Bar, Line, Look, accuracy_bars, bars, curves, dots, lines, radar
+from erase.draw.plots import (
+    Bar,
+    Line,
+    Look,
+    Slice,
+    accuracy_bars,
+    bars,
+    curves,
+    dots,
+    lines,
+    radar,
+    slices,
+)
 
 __all__ = [
     "COLOURS",
@@ -15,6 +27,7 @@ __all__ = [
     "Embeddings",
     "Line",
     "Look",
+    "Slice",
     "accuracy_bars",
     "bars",
     "cosine_map",
@@ -27,5 +40,6 @@ __all__ = [
     "picture_kind",
     "radar",
     "save_picture",
+    "slices",
     "tsne_map",
 ]

@@ -78,6 +78,15 @@ class Bar:
     below: str = ""
 
 
+@dataclass(frozen=True)
+class Slice:
+    """A searched parameter: its name, the value [n] of each trial, whether the axis is a log."""
+
+    name: str
+    values: Sequence[Any]
+    log: bool = False
+
+
 def curves(
     histories: Mapping[str, Sequence[Mapping[str, float]]], best_epochs: Mapping[str, int]
 ) -> Figure:
@@ -355,6 +364,45 @@ def dots(
         spare.remove()
     handles = [Line2D([], [], **looks[name].style() | {"linestyle": "none"}) for name in names]
     legend_below(figure, handles, names, note)
+    return figure
+
+
+def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_label: str) -> Figure:
+    """Draw scores over each parameter, a dot a trial; the best one is ringed in every panel.
+
+    Args:
+        parameters: with the values [n] that trials had.
+        scores: [n] in shares of 1, shown in percent.
+        best: which of the n is ringed.
+        y_label: beside the first panel of a row.
+    """
+    figure = new_figure(WIDTH, panels_height(len(parameters), 0.8))
+    rows = ceil(len(parameters) / COLUMNS)
+    columns = min(len(parameters), COLUMNS)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for index, (panel, parameter) in enumerate(zip(grid, parameters, strict=False)):
+        kinds = {type(value) for value in parameter.values}
+        is_number = kinds <= {int, float}
+        values = list(parameter.values) if is_number else [str(v) for v in parameter.values]
+        panel.scatter(values, scores, s=22, color=COLOURS[0], alpha=0.7, linewidths=0)
+        panel.scatter(
+            values[best],
+            scores[best],
+            s=130,
+            facecolors="none",
+            edgecolors=COLOURS[3],
+            linewidths=2,
+        )
+        _dress(panel, label(parameter.name))
+        if parameter.log:
+            panel.set_xscale("log")
+        elif is_number:
+            panel.xaxis.set_major_locator(MaxNLocator(6, integer=kinds == {int}))
+        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        if index % columns == 0:
+            panel.set_ylabel(y_label, fontsize=FONT - 1)
+    for spare in grid[len(parameters) :]:
+        spare.remove()
     return figure
 
 

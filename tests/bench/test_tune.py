@@ -1,0 +1,451 @@
+"""A search sees validation labels alone, and continues where it was killed."""
+
+import inspect
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from conftest import two_communities
+from erase.bench import PROTOCOLS, given_labels
+from erase.bench.tune import (
+    Trial,
+    as_options,
+    best_of,
+    choose_space,
+    draw_slices,
+    tune,
+    validation_tasks,
+)
+from erase.cli import main
+from erase.errors import EraseError
+from erase.io import write_graph
+from erase.methods import ERASE, METHODS, CrossEntropy
+from erase.methods.base import OneOf, Range
+from erase.task import NodeTask
+
+SPACE: dict[str, Range | OneOf] = {
+    "lr": Range(1e-4, 1e-1, log=True),
+    "hidden": Range(2, 8, whole=True),
+    "encoder": OneOf(("gat", "gcn")),
+}
+SEEDS = (0, 1)
+
+
+def network(**changes: Any) -> CrossEntropy:
+    return CrossEntropy(**{"hidden": 4, "heads": 1, "epochs": 3, "device": "cpu", **changes})
+
+
+def graph() -> Data:
+    return two_communities(size=20, classes=3)
+
+
+def search(folder: Path, trials: int = 4, **changes: Any) -> list[Trial]:
+    told: dict[str, Any] = {"method": network(), "seeds": SEEDS, "space": SPACE, **changes}
+    tasks = told.pop("tasks", None) or validation_tasks(graph(), told["seeds"])
+    return tune(tasks=tasks, folder=folder, trials=trials, **told)
+
+
+def timeless(trials: list[Trial]) -> list[Trial]:
+    return [replace(trial, seconds=0.0) for trial in trials]
+
+
+# What is searched ---------------------------------------------------------------------------------
+
+
+def test_a_change_replaces_the_declared_range_and_keeps_its_kind() -> None:
+    space = choose_space(
+        ERASE(), ["eps2=0.05:0.5", "steps=2:8", "encoder=gat,gcn", "gamma=1:9:log"]
+    )
+    assert space["eps2"] == Range(0.05, 0.5, log=True)  # declared by its logarithm
+    assert space["steps"] == Range(2, 8, whole=True)
+    assert space["encoder"] == OneOf(("gat", "gcn"))  # not declared
+    assert space["gamma"] == Range(1, 9, log=True)
+    assert space["keep"] == ERASE.space["keep"]
+    assert list(ERASE.space) == [name for name in space if name != "encoder"]
+
+
+def test_values_of_a_choice_have_the_type_of_the_parameter() -> None:
+    space = choose_space(ERASE(), ["trust=0,1", "denoise=true,False", "steps=1,2"])
+    assert space["trust"] == OneOf((0.0, 1.0))
+    assert [type(v) for v in space["trust"].values] == [float, float]
+    assert space["denoise"] == OneOf((True, False))
+    assert space["steps"] == OneOf((1, 2))
+
+
+def test_fixed_parameters_are_not_searched() -> None:
+    assert list(choose_space(network(), [], ["lr", "dropout"])) == ["weight_decay"]
+    with pytest.raises(EraseError, match="parameters to search"):
+        choose_space(network(), [], list(CrossEntropy.space))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("lrr=0:1", "KEY among dropout, encoder"),
+        ("seed=0:9", "KEY among dropout, encoder"),
+        ("lr", "KEY among dropout, encoder"),
+        ("lr=a:b", "LOW:HIGH"),
+        ("lr=0.1:0.01", "LOW < HIGH"),
+        ("lr=0:1", "LOW:HIGH"),  # by its logarithm
+        ("hidden=1:2:linear", "LOW:HIGH:log"),
+        ("hidden=0:4", "hidden to be a whole number ≥ 1"),
+        ("hidden=1.5:4", "hidden to be a whole number ≥ 1"),
+        ("encoder=gat,gta", "encoder to be one of"),
+    ],
+)
+def test_a_space_that_cannot_be_is_refused(change: str, said: str) -> None:
+    with pytest.raises(EraseError, match=said):
+        choose_space(network(), [change])
+
+
+# What a search sees -------------------------------------------------------------------------------
+
+
+def test_a_search_gets_tasks_and_tasks_hold_no_test_label() -> None:
+    parameters = inspect.signature(tune).parameters
+    assert not any("Data" in str(p.annotation) for p in parameters.values())
+    data = graph()
+    for noise in (None, ("symmetric", 0.4)):
+        for task in validation_tasks(data, SEEDS, noise=noise):
+            assert (task.y[data.test_mask] == -1).all()
+
+
+def test_noise_is_redrawn_for_every_run_on_validation_labels_too() -> None:
+    data = graph()
+    first, second = validation_tasks(data, [5, 6], noise=("symmetric", 0.4))
+    for task, seed in ((first, 5), (second, 6)):
+        given = given_labels(data, "symmetric", 0.4, seed, PROTOCOLS["honest"])
+        assert torch.equal(task.y, NodeTask.from_data(given).y)
+    assert not torch.equal(first.y[first.val_index], second.y[second.val_index])
+    assert first.x is second.x
+
+
+def test_scores_are_the_mean_accuracy_on_the_tasks_own_labels(tmp_path: Path) -> None:
+    tasks = validation_tasks(graph(), SEEDS, noise=("symmetric", 0.4))
+    for trial in search(tmp_path, 3, tasks=tasks):
+        shares = []
+        for task, seed in zip(tasks, SEEDS, strict=True):
+            model = network(seed=seed, **trial.params).fit(task)
+            hits = model.predict()[task.val_index] == task.y[task.val_index].numpy()
+            shares.append(hits.mean())
+        assert trial.score == pytest.approx(np.mean(shares))
+        assert trial.std == pytest.approx(np.std(shares, ddof=1))
+
+
+def test_validation_labels_matter(tmp_path: Path) -> None:
+    tasks = validation_tasks(graph(), SEEDS)
+    y = tasks[0].y.clone()
+    y[tasks[0].val_index] = (y[tasks[0].val_index] + 1) % 3
+    other = search(tmp_path / "b", tasks=[replace(tasks[0], y=y)])
+    assert [t.score for t in search(tmp_path / "a")] != [t.score for t in other]
+
+
+def test_without_validation_labels_there_is_nothing_to_compare_by() -> None:
+    data = graph()
+    del data.val_mask
+    with pytest.raises(EraseError, match=r"--holdout 0\.2"):
+        validation_tasks(data, SEEDS)
+
+
+def test_a_holdout_is_a_share_of_every_class_and_the_same_for_all_runs() -> None:
+    data = graph()
+    data.train_mask |= data.val_mask
+    del data.val_mask
+    before = NodeTask.from_data(data)
+    first, second = validation_tasks(data, SEEDS, noise=("symmetric", 0.0), holdout=0.2)
+    assert torch.equal(first.val_mask, second.val_mask)
+    assert not (first.val_mask & first.train_mask).any()
+    assert torch.equal(first.val_mask | first.train_mask, before.train_mask)
+    sizes = torch.bincount(before.y[before.train_mask])
+    held = torch.bincount(first.y[first.val_mask], minlength=3)
+    assert held.tolist() == [round(0.2 * n) for n in sizes.tolist()]
+    (other,) = validation_tasks(data, [9], holdout=0.2)
+    assert not torch.equal(first.val_mask, other.val_mask)
+
+
+def test_a_holdout_leaves_a_label_of_every_class() -> None:
+    data = graph()
+    data.train_mask[:] = False
+    data.train_mask[:7] = True  # 3, 2 and 2 labels
+    del data.val_mask
+    (task,) = validation_tasks(data, [0], holdout=0.9)
+    assert torch.bincount(task.y[task.train_mask]).tolist() == [1, 1, 1]
+    data.train_mask[3:] = False
+    with pytest.raises(EraseError, match="too few"):
+        validation_tasks(data, [0], holdout=0.9)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.2, float("nan")])
+def test_a_holdout_is_a_share(share: float) -> None:
+    data = graph()
+    del data.val_mask
+    with pytest.raises(EraseError, match="between 0 and 1"):
+        validation_tasks(data, SEEDS, holdout=share)
+
+
+def test_a_holdout_beside_validation_labels_is_refused() -> None:
+    with pytest.raises(EraseError, match="15 of them"):
+        validation_tasks(graph(), SEEDS, holdout=0.2)
+
+
+# Trials -------------------------------------------------------------------------------------------
+
+
+def test_one_seed_gives_one_search(tmp_path: Path) -> None:
+    first, again = (search(tmp_path / name, 12) for name in "ab")  # ten are random, two are TPE's
+    other = search(tmp_path / "c", 3, seed=1)
+    assert timeless(first) == timeless(again)
+    assert [t.params for t in first[1:3]] != [t.params for t in other[1:]]
+    assert len({json.dumps(t.params) for t in first}) == 12
+
+
+def test_trials_stay_in_their_space_and_the_first_is_the_method_itself(tmp_path: Path) -> None:
+    trials = search(tmp_path, 6)
+    assert trials[0].params == {"lr": 1e-3, "hidden": 4, "encoder": "gat"}
+    for trial in trials:
+        assert 1e-4 <= trial.params["lr"] <= 1e-1
+        assert trial.params["hidden"] in range(2, 9)
+        assert trial.params["encoder"] in ("gat", "gcn")
+
+
+def test_a_default_outside_the_space_is_not_tried(tmp_path: Path) -> None:
+    (trial,) = search(tmp_path, 1, space={"lr": Range(0.1, 0.2), "hidden": Range(2, 8, whole=True)})
+    assert 0.1 <= trial.params["lr"] <= 0.2
+    assert trial.params["hidden"] == 4
+
+
+def test_what_is_written_is_what_was_found(tmp_path: Path) -> None:
+    trials = search(tmp_path, 4, about={"graph": "mine"})
+    table = pd.read_csv(tmp_path / "trials.csv", keep_default_na=False)
+    assert table["number"].tolist() == [1, 2, 3, 4]
+    assert table["score"].tolist() == [trial.score for trial in trials]
+    assert table["lr"].tolist() == [trial.params["lr"] for trial in trials]
+    best = best_of(trials)
+    assert best.score == max(trial.score for trial in trials)
+    told = json.loads((tmp_path / "best.json").read_text())
+    assert (told["params"], told["trial"], told["trials"]) == (best.params, best.number, 4)
+    assert told["validation_accuracy"] == best.score
+    assert told["options"] == as_options(best.params)
+    assert told["graph"] == "mine"
+
+
+def test_slices_are_the_trials(tmp_path: Path) -> None:
+    trials = [Trial(1, {"lr": 0.1}, 0.5, 0, 1), Trial(2, {"lr": 0.01}, 0.6, 0, 1)]
+    figure = draw_slices(trials, {"lr": SPACE["lr"]})
+    points, ring = figure.axes[0].collections
+    assert np.asarray(points.get_offsets()).tolist() == [[0.1, 0.5], [0.01, 0.6]]
+    assert np.asarray(ring.get_offsets()).tolist() == [[0.01, 0.6]]
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_a_run_that_fails_scores_nothing_and_the_search_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = CrossEntropy.fit_many
+
+    def diverging(self: CrossEntropy, *arguments: Any, **more: Any) -> Any:
+        if self.encoder == "gcn":
+            raise EraseError("a finite loss", "nan", "Lower lr.")
+        return train(self, *arguments, **more)
+
+    monkeypatch.setattr(CrossEntropy, "fit_many", diverging)
+    trials = search(tmp_path, 8)
+    failed = [trial for trial in trials if trial.params["encoder"] == "gcn"]
+    assert 0 < len(failed) < 8
+    assert all(trial.score == 0 and "a finite loss" in trial.error for trial in failed)
+    assert not best_of(trials).error
+    with pytest.raises(EraseError, match="can be trained; got expected a finite loss"):
+        best_of(search(tmp_path / "all", 2, space={"encoder": OneOf(("gcn",))}))
+
+
+# Continued ----------------------------------------------------------------------------------------
+
+
+def test_a_search_that_was_killed_continues_to_the_same_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unbroken = search(tmp_path / "unbroken", 12)
+    broken = tmp_path / "broken"
+    train = CrossEntropy.fit_many
+    calls = 0
+
+    def killed(self: CrossEntropy, *arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 4, 12):
+            raise KeyboardInterrupt
+        return train(self, *arguments, **more)
+
+    monkeypatch.setattr(CrossEntropy, "fit_many", killed)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            search(broken, 12)
+        journal = broken / "journal.log"
+        journal.write_bytes(journal.read_bytes() + b'{"op_code": 4, "wor')  # a torn line
+        (broken / "journal.log.lock").symlink_to(journal)  # and a lock that nobody holds
+    start = time.monotonic()
+    assert timeless(search(broken, 12)) == timeless(unbroken)
+    assert time.monotonic() - start < 20  # Optuna alone waits 30 s for the lock
+    assert calls == 12 + 3
+    assert table(broken).equals(table(tmp_path / "unbroken"))
+
+
+def test_more_trials_continue_and_fewer_are_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = search(tmp_path / "whole", 5)
+    search(tmp_path / "parts", 2)
+    assert timeless(search(tmp_path / "parts", 5)) == timeless(whole)
+    monkeypatch.setattr(CrossEntropy, "fit_many", None)  # nothing is trained any more
+    assert len(search(tmp_path / "parts", 3)) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seeds": (0, 1, 2)}, "seeds"),
+        ({"seed": 4}, "seed 4 instead of 0"),
+        ({"space": {**SPACE, "lr": Range(0.1, 0.2)}}, "space {'lr': {'low': 0.1"),
+        ({"method": network(epochs=4)}, "start {'epochs': 4} instead of {'epochs': 3}"),
+        ({"about": {"noise": "symmetric:0.1"}}, "noise symmetric:0.1 instead of None"),
+        ({"tasks": validation_tasks(two_communities(1, 20, 3), SEEDS)}, "graph_sha256"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_another_search_in_the_same_folder_is_refused(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    search(tmp_path, 1)
+    with pytest.raises(EraseError, match=re.escape(said)):
+        search(tmp_path, 2, **changes)
+    assert len(search(tmp_path, 1)) == 1
+
+
+def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
+    with pytest.raises(EraseError, match="to be free"):
+        search(tmp_path, 2, watch=lambda _: search(tmp_path, 2))
+
+
+def test_optuna_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("erase.bench.tune.find_spec", lambda name: None)
+    with pytest.raises(EraseError, match=r"pip install 'graph-erase\[tune\]'"):
+        search(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# The command --------------------------------------------------------------------------------------
+
+SMALL = [
+    *("--method", "ce", "--set", "hidden=4", "--set", "heads=1", "--set", "epochs=3"),
+    *("--device", "cpu", "--trials", "3", "--seeds", "2"),
+]
+
+
+def table(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "trials.csv").drop(columns="seconds")
+
+
+def test_the_command_prints_one_that_fit_accepts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "my graph.npz"
+    write_graph(graph(), file)
+    out = tmp_path / "out"
+    space = ["--space", "lr=0.001:0.1", "--space", "encoder=gcn,sage"]
+    assert main(["tune", str(file), *SMALL, *space, "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("Trial ") == 3
+    assert (out / "slices.svg").read_text().count("<!-- lr -->") == 1
+    command = shlex.split(captured.out.splitlines()[-1])
+    assert command[:3] == ["erase", "fit", str(file)]
+    assert main([*command[1:], "--device", "cpu", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
+    told = json.loads((tmp_path / "fit" / "summary.json").read_text())
+    best = json.loads((out / "best.json").read_text())
+    assert {name: told[name] for name in best["params"]} == best["params"]
+    assert (told["hidden"], told["epochs"]) == (4, 3)
+    assert set(best["params"]) == {"lr", "encoder", "dropout", "weight_decay"}
+    assert main(["tune", str(file), *SMALL, *space, "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == best
+
+
+@pytest.mark.parametrize("noise", [[], ["--noise", "symmetric:0.3"]], ids=["clean", "noisy"])
+def test_test_labels_cannot_reach_a_search(noise: list[str], tmp_path: Path) -> None:
+    tables = []
+    for name in ("true", "flipped"):
+        data = graph()
+        if name == "flipped":
+            data.y = torch.where(data.test_mask, (data.y + 1) % 3, data.y)
+        (tmp_path / name).mkdir()
+        write_graph(data, tmp_path / name / "graph.npz")
+        out = tmp_path / name / "out"
+        arguments = ["tune", str(tmp_path / name / "graph.npz"), *SMALL, *noise]
+        assert main([*arguments, "--out", str(out), "--quiet"]) == 0
+        tables.append(table(out))
+    assert tables[0].equals(tables[1])
+
+
+def test_noise_and_holdout_reach_the_search(tmp_path: Path) -> None:
+    data = graph()
+    data.train_mask |= data.val_mask
+    del data.val_mask
+    write_graph(data, tmp_path / "graph.npz")
+    arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--holdout", "0.3", "--quiet"]
+    assert main([*arguments, "--out", str(tmp_path / "a")]) == 0
+    assert main([*arguments, "--noise", "symmetric:0.4", "--out", str(tmp_path / "b")]) == 0
+    assert table(tmp_path / "a")["score"].tolist() != table(tmp_path / "b")["score"].tolist()
+    told = json.loads((tmp_path / "b" / "best.json").read_text())
+    assert (told["noise"], told["holdout"]) == ("symmetric:0.4", 0.3)
+    task = validation_tasks(data, SEEDS, noise=("symmetric", 0.4), holdout=0.3)[0]
+    assert told["validation_labels"] == len(task.val_index)
+
+
+def test_a_method_that_must_know_the_noise_rate_is_told(tmp_path: Path) -> None:
+    write_graph(graph(), tmp_path / "graph.npz")
+    arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4", "--quiet"]
+    arguments[arguments.index("ce")] = "codis"
+    for given, rate in (([], 0.4), (["--set", "noise_rate=0.1"], 0.1)):
+        out = tmp_path / str(rate)
+        assert main([*arguments, *given, "--trials", "1", "--out", str(out)]) == 0
+        assert json.loads((out / "settings.json").read_text())["start"]["noise_rate"] == rate
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_declares_a_space_within_its_constraints(name: str) -> None:
+    method = METHODS[name]()
+    assert method.space
+    for key, values in method.space.items():
+        ends = values.values if isinstance(values, OneOf) else (values.low, values.high)
+        assert all(method.constraints[key].accepts(end) for end in ends), key
+
+
+@pytest.mark.slow
+def test_kill_9_and_the_same_command_continues(tmp_path: Path) -> None:
+    write_graph(graph(), tmp_path / "graph.npz")
+    arguments = [
+        *(sys.executable, "-m", "erase", "tune", str(tmp_path / "graph.npz"), *SMALL),
+        *("--set", "epochs=40", "--trials", "12", "--quiet", "--out"),
+    ]
+    subprocess.run([*arguments, str(tmp_path / "unbroken")], check=True)
+    for done in (1, 4, 9):
+        process = subprocess.Popen([*arguments, str(tmp_path / "broken")])
+        trials = tmp_path / "broken" / "trials.csv"
+        while not (trials.exists() and len(pd.read_csv(trials)) >= done):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run([*arguments, str(tmp_path / "broken")], check=True)
+    assert table(tmp_path / "broken").equals(table(tmp_path / "unbroken"))
