@@ -64,7 +64,7 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
     inverse = lower.mT @ lower
     solution = ahead = z.new_zeros(runs, gram.shape[1], num_classes)
     steps = _FEW_EXAMPLES_STEPS if dual else _MANY_EXAMPLES_STEPS
-    push = _momentum(steps).to(z)
+    push = _momentum(steps, z.device)
     age = torch.zeros(runs, 1, 1, dtype=torch.int64, device=z.device)
     absent = ~present
     for _ in range(steps):
@@ -78,7 +78,7 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
         if not z.is_cuda and float(slope.abs().max()) < _SMALL_PROMISE * n:
             solution = stepped
             break
-        ahead = torch.addcmul(stepped, push[age], move)
+        ahead = torch.addcmul(stepped, push[age].to(move.dtype), move)
         solution, age = stepped, age + 1
     weight = z.mT @ solution if dual else solution
     intercept = weight[:, -1:] * _INTERCEPT**0.5
@@ -86,14 +86,17 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
 
 
 @cache
-def _momentum(steps: int) -> Tensor:
-    """Return Nesterov's (t_k − 1)/t_(k+1) with t_0 = 1, t_(k+1) = (1 + √(1 + 4 t_k²))/2 [steps]."""
+def _momentum(steps: int, device: torch.device) -> Tensor:
+    """Return Nesterov's (t_k − 1)/t_(k+1) with t_0 = 1, t_(k+1) = (1 + √(1 + 4 t_k²))/2 [steps].
+
+    Kept on the device: an epoch that is being recorded cannot copy it there.
+    """
     pushes, t = [], 1.0
     for _ in range(steps):
         later = (1 + (1 + 4 * t**2) ** 0.5) / 2
         pushes.append((t - 1) / later)
         t = later
-    return torch.tensor(pushes)
+    return torch.tensor(pushes, device=device)
 
 
 def _by_logistic_regression(
