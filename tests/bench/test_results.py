@@ -90,6 +90,22 @@ def test_the_glance_averages_ten_cells_and_counts_ranks(evidence: Evidence) -> N
     assert "| CE | – | 64.79 | – |" in page(Evidence(part))
 
 
+def test_the_glance_tells_sure_from_unsure_and_ahead_from_behind() -> None:
+    low, high = [0.70, 0.72, 0.71, 0.73, 0.70], [0.80, 0.82, 0.84, 0.81, 0.83]
+    unsure = [0.79, 0.81, 0.84, 0.80, 0.835]  # p of 0.19
+    pairs = {0.3: (high, low), 0.4: (low, high), 0.5: (high, unsure)}
+    records = [
+        Record(Cell("cora", "symmetric", rate, method, {}, "paper", seed), {"test_accuracy": score})
+        for rate, both in pairs.items()
+        for method, scores in zip(("erase", "ce"), both, strict=True)
+        for seed, score in enumerate(scores)
+    ]
+    assert (
+        "ERASE has the highest mean of the 2 methods in 2 of 3 cells (published: 3). Against its "
+        "best rival p < 0.05 in 2 of 3 cells; ERASE is ahead in 1 of them."
+    ) in page(Evidence({"paper": records}))
+
+
 def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> None:
     told = {
         "main/cora/erase/symmetric:0.3": "A reason of this cell.",

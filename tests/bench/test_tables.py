@@ -247,6 +247,7 @@ def test_time_is_per_epoch_dataset_and_machine() -> None:
         record(0.8, 1, machine="GPU", seconds=1.0, epochs=100, batch=5, rate=0.5),
         record(0.8, 2, machine="CPU", seconds=30.0, epochs=300, batch=1),
         record(0.8, 3, machine="CPU", seconds=None, epochs=300),
+        record(None, 4, machine="CPU", seconds=9.0, epochs=1, error="EraseError: no"),
         record(0.8, 0, machine="CPU", method="label-propagation", seconds=1.0, epochs=0),
     ]
     table = build("time", records)
@@ -359,15 +360,16 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_the_main_table_counts_the_cells_near_the_paper() -> None:
-    cells = {("symmetric", 0.3): 0.8011, ("symmetric", 0.4): 0.7862, ("asymmetric", 0.5): 0.5001}
+    cells = {("symmetric", 0.3): 0.80106, ("symmetric", 0.4): 0.7862, ("asymmetric", 0.5): 0.5001}
     records = [record(value, noise=noise, rate=rate) for (noise, rate), value in cells.items()]
+    records.append(record(0.1, method="ce"))
     note = build("main", records).notes[0]
     assert note == (
         "ERASE is within 1.5 points of the published mean in 1 of 3 cells; further away: "
         "Cora asymmetric 0.5 +2.01, Cora symmetric 0.4 −1.51."
     )
     (near,) = build("main", records[:1]).notes[:1]
-    assert near.endswith("in 1 of 1 cells.")  # 80.11 − 81.61 is −1.50, as shown
+    assert near.endswith("in 1 of 1 cells.")  # 80.106 − 81.61 is shown as −1.50
 
 
 def test_an_honest_table_names_the_published_figures_another_protocol() -> None:
@@ -376,6 +378,8 @@ def test_an_honest_table_names_the_published_figures_another_protocol() -> None:
     assert "another protocol" in text
     assert "**86.50 ± 5.99** [81.61]" in text
     assert "within 1.5" not in text
+    assert "underlined" not in text  # misprints matter where one compares
+    assert "underlined" in markdown(build("main", runs(OURS)))
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
     assert all(row["difference"] == "" for row in rows)
     assert {row["protocol"] for row in rows} == {"honest"}
