@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
+from erase.bench.figures import FIGURES
 from erase.bench.names import METHOD_NAMES, dataset_name
 from erase.bench.records import Record, read
 from erase.bench.studies import STUDIES
@@ -86,11 +87,18 @@ def gather(
 ) -> Evidence:
     """Return what is there: ``STUDY.jsonl`` for each study, explanations, drawn figures."""
     found = {study: records / f"{study}.jsonl" for study in STUDIES if study != "smoke"}
+    drawn = (docs / "figures").glob("*.svg")
     return Evidence(
         {study: read(path) for study, path in found.items() if path.exists()},
         tomllib.loads(explanations.read_text(encoding="utf-8")) if explanations.exists() else {},
-        [str(path.relative_to(docs)) for path in sorted((docs / "figures").glob("*.svg"))],
+        [str(path.relative_to(docs)) for path in sorted(drawn, key=_place_of_figure)],
     )
+
+
+def _place_of_figure(path: Path) -> tuple[int, str]:
+    """Return where a figure stands: in the order of `FIGURES`, then by name."""
+    order = list(FIGURES)
+    return order.index(path.stem) if path.stem in order else len(order), path.name
 
 
 def page(evidence: Evidence) -> str:
@@ -111,10 +119,18 @@ def page(evidence: Evidence) -> str:
         parts += [_section(n, table) for (p, n), table in tables.items() if p == protocol]
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     if evidence.figures:
-        parts += ["## Figures", *(f"![{Path(file).stem}]({file})" for file in evidence.figures)]
+        parts += ["## Figures", *map(_shown, evidence.figures)]
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]
     parts += [_differences(paper, evidence.explanations), _failures(records)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _shown(figure: str) -> str:
+    """Return a figure with what it shows and the command that draws it."""
+    name = Path(figure).stem
+    what = FIGURES[name].summary if name in FIGURES else name
+    made = f" (`erase figure {name}`)" if name in FIGURES else ""
+    return f"{what[0].upper()}{what[1:]}{made}:\n\n![{what}]({figure})"
 
 
 def _build(name: str, records: Iterable[Record], protocol: str) -> Table | None:
@@ -216,7 +232,8 @@ def _reproduce(records: Mapping[str, Sequence[Record]]) -> str:
 def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> str:
     """Return where we are further than `CLOSE` from the paper, and why as far as we know."""
     known = {key for table in tables for spot in table.spots() for key in _keys(table, spot)}
-    if unknown := sorted(set(explanations) - known):
+    built = {table.name for table in tables}
+    if unknown := sorted(k for k in set(explanations) - known if k.partition("/")[0] in built):
         raise EraseError(
             "keys that name a cell, a row or a table in explanations.toml",
             unknown[0],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import results
+from erase.bench.figures import FIGURES
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
 from erase.bench.tables import TABLES
@@ -125,6 +126,7 @@ def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> N
 def test_an_explanation_of_nothing_is_an_error(evidence: Evidence) -> None:
     with pytest.raises(EraseError, match=r"main/cora/erase/symmetric:0\.35"):
         page(replace(evidence, explanations={"main/cora/erase/symmetric:0.35": "typo"}))
+    page(replace(evidence, explanations={"depth/4": "of a table that has no records here"}))
 
 
 def test_failed_cells_are_named() -> None:
@@ -146,15 +148,16 @@ def test_gathers_records_of_studies_explanations_and_figures(tmp_path: Path) -> 
     files({"paper": made_up("paper", 5), "smoke": made_up("smoke", 5)}, tmp_path)
     (tmp_path / "speed.jsonl").write_text("another kind of record\n")
     (tmp_path / "figures").mkdir()
-    for name in ("radar.svg", "gains.svg", "notes.txt"):
+    for name in ("radar.svg", "gains.svg", "another.svg", "notes.txt"):
         (tmp_path / "figures" / name).touch()
     (tmp_path / "why.toml").write_text('"main/erase" = "Because."\n')
     found = gather(tmp_path, tmp_path / "why.toml", tmp_path)
     assert {study: len(records) for study, records in found.records.items()} == {"paper": 5}
-    assert found.figures == ["figures/gains.svg", "figures/radar.svg"]
+    assert found.figures == ["figures/radar.svg", "figures/gains.svg", "figures/another.svg"]
     assert found.explanations == {"main/erase": "Because."}
     text = page(found)
-    assert "## Figures\n\n![gains](figures/gains.svg)\n\n![radar](figures/radar.svg)\n" in text
+    assert f"(`erase figure radar`):\n\n![{FIGURES['radar'].summary}](figures/radar.svg)\n" in text
+    assert "Another:\n\n![another](figures/another.svg)\n" in text
 
 
 def test_the_script_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
