@@ -153,9 +153,9 @@ def link_weights(links: Links, alike: Tensor, min_weight: float) -> Tensor:
     Args:
         links: of R runs.
         alike: [L] h_i·h_j.
-        min_weight: candidates below it are dropped.
+        min_weight: candidates below it are dropped; ≥ 0, and so it does the work of the ReLU.
     """
-    return torch.where(links.loop | links.edge, 1.0, relu(alike) * (alike >= min_weight))
+    return torch.where(links.loop | links.edge, 1.0, alike * (alike >= min_weight))
 
 
 def normalised_weights(links: Links, weights: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ def labelled_loss(
 
     The nodes of smallest ℓ = CE1 + CE2 to the given label are believed, w = 1: the share
     1 − forget·t/T of all, or that of ℓ below its mean if it is larger. Of the rest, nodes for which
-    both networks name the same other class with p1·p2 > 1 − (1 − min(½, 1/K)) t/T learn that class,
+    both networks name the same other class with p1·p2 > 1 − (1 − 1/K) t/T learn that class,
     w = (p1·p2)^(½ − ½ t/T). The others keep their label with w = `doubted`.
 
     Args:
@@ -229,7 +229,7 @@ def labelled_loss(
         rank = losses.argsort(dim=1, stable=True).argsort(dim=1)
         believed = rank < torch.maximum(below, least)
         agreed, named, certainty = _agreement(log_p)
-        threshold = 1 - (1 - min(0.5, 1 / classes)) * progress
+        threshold = 1 - (1 - 1 / classes) * progress
         corrected = ~believed & agreed & (named != given) & (certainty > threshold)
         weight = torch.where(corrected, certainty ** (0.5 - 0.5 * progress), doubted)
         weight = torch.where(believed, 1.0, weight)
