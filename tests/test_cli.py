@@ -220,7 +220,25 @@ def test_defaults_of_the_commands() -> None:
         "draw": None,  # redrawn
         "validation": None,  # clean
         "resume": False,
+        "precision": "float32",
+        "deterministic": False,
     }
+
+
+def test_arithmetic_is_torchs_own_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    try:
+        assert main(["bench", "smoke", "--dry-run"]) == 0
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert main(["bench", "smoke", "--dry-run", "--precision", "tf32"]) == 0
+        assert torch.get_float32_matmul_precision() == "high"
+        assert main(["bench", "smoke", "--dry-run", "--deterministic"]) == 0
+        assert torch.are_deterministic_algorithms_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"  # else cuBLAS refuses
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        torch.use_deterministic_algorithms(False)
 
 
 def test_a_demo_of_no_epochs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ GRAPH_HELP = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit status."""
     options = _parser().parse_args(arguments)
+    _set_arithmetic(options)
     try:
         return options.run(options) or 0
     except EraseError as error:
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         "not used",
     )
     fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
+    _arithmetic(fit)
     _shared(fit, out=None)
 
     search = commands.add_parser(
@@ -217,6 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--retry", action="store_true", help="run cells that failed once more")
     bench.add_argument("--dry-run", action="store_true", help="show what would be run")
     bench.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+    _arithmetic(bench)
     bench.add_argument("--out", type=Path, help="file of records (out/STUDY.jsonl)")
     bench.add_argument("--json", action="store_true", help="print the summary as JSON")
     bench.add_argument("--quiet", action="store_true", help="no progress, no summary")
@@ -269,6 +272,29 @@ def _shared(
     parser.add_argument("--out", type=Path, default=out, help=place)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress, no table")
+
+
+def _arithmetic(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--precision",
+        choices=["float32", "tf32"],
+        default="float32",
+        help="of matrix products on a GPU; tf32 is faster (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="on a GPU: the same bits from the same seed, more slowly; a CPU needs no asking",
+    )
+
+
+def _set_arithmetic(options: argparse.Namespace) -> None:
+    """Tell torch, by its own switches, how to compute on a GPU."""
+    if getattr(options, "precision", "float32") == "tf32":
+        torch.set_float32_matmul_precision("high")
+    if getattr(options, "deterministic", False):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
 
 
 def _count(text: str) -> int:

@@ -100,7 +100,13 @@ class Pattern:
         )
 
     def matmul(self, values: Tensor, dense: Tensor) -> Tensor:
-        """Return A·B [M, C] for A = (self, values [E]) and B = `dense` [N, C]. No gradient."""
+        """Return A·B [M, C] for A = (self, values [E]) and B = `dense` [N, C]. No gradient.
+
+        A GPU adds the terms of a row in any order, unless torch is told to be deterministic.
+        """
+        if dense.is_cuda and torch.are_deterministic_algorithms_enabled():
+            product = dense.new_zeros(self.shape[0], dense.shape[1])
+            return product.index_add_(0, self.rows, values[:, None] * dense[self.indices])
         return self.matrix(values) @ dense
 
     def sample(self, left: Tensor, right: Tensor) -> Tensor:

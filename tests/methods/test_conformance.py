@@ -342,6 +342,21 @@ def test_a_gpu_learns_as_well(name: str, communities: Data) -> None:
     assert small(name, device="cuda", **longer).fit(communities).score(communities) > 0.8
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_told_to_be_deterministic_repeats_every_bit(
+    name: str, communities: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    try:
+        first, second = (small(name, device="cuda").fit(communities) for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert np.array_equal(first.transform(), second.transform())
+    assert np.array_equal(first.predict_proba(), second.predict_proba())
+
+
 def test_initial_weights_and_dropout_both_take_the_seed(network: str, communities: Data) -> None:
     first, other = (small(network, dropout=0.0, seed=s).fit(communities) for s in (0, 1))
     assert not np.array_equal(first.transform(), other.transform())  # the weights alone
