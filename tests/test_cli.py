@@ -206,7 +206,7 @@ def test_the_demo_trains_both_methods_on_the_same_noisy_labels_and_seed(
 
 
 def test_defaults_of_the_commands() -> None:
-    shared = {"seed": 0, "device": "auto", "json": False, "quiet": False}
+    shared = {"seed": 0, "device": "auto", "json": False, "quiet": False, "hint": ""}
     fit, demo = vars(_parser().parse_args(["fit", "g"])), vars(_parser().parse_args(["demo"]))
     del fit["run"], demo["run"]
     assert demo == shared | {"out": Path("demo"), "rate": 0.4, "epochs": 150}
