@@ -8,9 +8,11 @@ so it does not matter who trains it, when, and after how many kills.
 
 import gc
 import json
+import os
 import platform
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -44,6 +46,7 @@ from erase.task import NodeTask
 
 GPU_BATCH = 50
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_LOOKS = 0.5  # of a worker, after its parent
 _NOT_IDENTITY = ("seed", "device")
 
 
@@ -89,6 +92,8 @@ class Batch:
         keep_embeddings: return the representations of the test nodes.
         device: to train on.
         threads: to train with.
+        precision: of matrix products, in torch's words.
+        deterministic: whether torch is to take algorithms that give the same bits every time.
     """
 
     cells: tuple[Cell, ...]
@@ -96,6 +101,8 @@ class Batch:
     keep_embeddings: bool
     device: str
     threads: int
+    precision: str = "highest"
+    deterministic: bool = False
 
     def parts(self, size: int) -> list["Batch"]:
         """Return batches of up to `size` of the cells."""
@@ -169,7 +176,10 @@ def run_cells(
 
 
 def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batch]:
-    """Return the cells as batches of those that `fit_many` can train together."""
+    """Return the cells as batches of those that `fit_many` can train together.
+
+    Whoever trains a batch computes as this process does, by torch's switches.
+    """
     execution = execution.resolved()
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -178,7 +188,13 @@ def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batc
         part
         for group in groups.values()
         for part in Batch(
-            tuple(group), study.shift, study.keep_embeddings, execution.device, execution.threads
+            tuple(group),
+            study.shift,
+            study.keep_embeddings,
+            execution.device,
+            execution.threads,
+            torch.get_float32_matmul_precision(),
+            torch.are_deterministic_algorithms_enabled(),
         ).parts(execution.batch)
     ]
 
@@ -209,12 +225,27 @@ def run_batch(batch: Batch) -> list[Result]:
     A batch that does not fit into the memory of a GPU is halved; one that fails for another reason
     is taken apart, so that only the guilty cell fails.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(batch.threads)
-    try:
+    with _arithmetic(batch):
         return _attempt(batch)
+
+
+@contextmanager
+def _arithmetic(batch: Batch) -> Iterator[None]:
+    """Compute as a batch says, and afterwards as before."""
+    threads = torch.get_num_threads()
+    precision = torch.get_float32_matmul_precision()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    if batch.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.set_num_threads(batch.threads)
+    torch.set_float32_matmul_precision(batch.precision)
+    torch.use_deterministic_algorithms(batch.deterministic)
+    try:
+        yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
+        torch.use_deterministic_algorithms(deterministic)
 
 
 def _attempt(batch: Batch) -> list[Result]:
@@ -384,7 +415,7 @@ def _on_processes(work: Sequence[Batch], jobs: int) -> Iterator[list[Result]]:
             parallel = joblib.Parallel(
                 n_jobs=jobs, backend="loky", batch_size=1, return_as="generator_unordered"
             )
-            for results in parallel(joblib.delayed(run_batch)(b) for b in list(waiting.values())):
+            for results in parallel(_child(batch) for batch in list(waiting.values())):
                 del waiting[tuple(result.record.cell for result in results)]
                 yield results
         except TerminatedWorkerError:
@@ -394,10 +425,31 @@ def _on_processes(work: Sequence[Batch], jobs: int) -> Iterator[list[Result]]:
                 yield _alone(batch)
 
 
+def _child(batch: Batch) -> Any:
+    return joblib.delayed(_run_as_child)(batch, os.getpid())
+
+
+def _run_as_child(batch: Batch, parent: int) -> list[Result]:
+    _end_with(parent)
+    return run_batch(batch)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent is gone: nobody is left to write its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _alone(batch: Batch) -> list[Result]:
     """Run a batch while no other runs; where its process dies, take it apart."""
     try:
-        (results,) = joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(run_batch)(batch)])
+        (results,) = joblib.Parallel(n_jobs=2, backend="loky")([_child(batch)])
     except TerminatedWorkerError:
         if len(batch.cells) == 1:
             return [_killed(batch)]
