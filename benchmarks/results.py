@@ -231,11 +231,13 @@ def _reproduce(records: Mapping[str, Sequence[Record]]) -> str:
 
 def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> str:
     """Return where we are further than `CLOSE` from the paper, and why as far as we know."""
-    known = {key for table in tables for spot in table.spots() for key in _keys(table, spot)}
+    spots = [(table, spot) for table in tables for spot in table.spots()]
+    known = {_group(table, spot) for table, spot in spots}
+    known |= {_cell(spot) for table, spot in spots if _group(table, spot) == "main/erase"}
     built = {table.name for table in tables}
     if unknown := sorted(k for k in set(explanations) - known if k.partition("/")[0] in built):
         raise EraseError(
-            "keys that name a cell, a row or a table in explanations.toml",
+            "keys that name a cell of ERASE, a row of main or a table in explanations.toml",
             unknown[0],
             "Correct or remove it.",
         )
@@ -244,8 +246,7 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
     for table in tables:
         for spot in table.compared():
             if spot.panel.measure.unit == "%":
-                _, row, whole = _keys(table, spot)
-                key = row if table.name == "main" else whole
+                key = _group(table, spot)
                 groups.setdefault(key, []).append(spot)
                 labels[key] = f"main: {spot.row.label}" if table.name == "main" else table.title
     rows = [
@@ -279,17 +280,20 @@ def _explained(spot: Spot, explanations: Mapping[str, str]) -> str:
     entry = spot.entry
     assert entry.mean is not None
     assert entry.published is not None
-    cell = f"main/{spot.place.dataset}/{spot.row.key}/{spot.place.key}"
+    why = explanations.get(_cell(spot), NOT_EXPLAINED)
     return (
         f"- **{spot.place}**: {fixed(entry.mean, 2)} against {fixed(entry.published.mean, 2)}, "
-        f"{signed(entry.mean - entry.published.mean, 2)}. {explanations.get(cell, NOT_EXPLAINED)}"
+        f"{signed(entry.mean - entry.published.mean, 2)}. {why}"
     )
 
 
-def _keys(table: Table, spot: Spot) -> tuple[str, ...]:
-    """Return the names under which a difference may be explained."""
-    cell = f"{table.name}/{spot.place.dataset}/{spot.row.key}/{spot.place.key}"
-    return cell, f"{table.name}/{spot.row.key}", table.name
+def _group(table: Table, spot: Spot) -> str:
+    """Return the line of the summary that a difference belongs to."""
+    return f"main/{spot.row.key}" if table.name == "main" else table.name
+
+
+def _cell(spot: Spot) -> str:
+    return f"main/{spot.place.dataset}/{spot.row.key}/{spot.place.key}"
 
 
 def _failures(records: Sequence[Record]) -> str:
