@@ -183,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         help="validate on a share of the training labels, where there are no validation labels",
     )
     _shared(search, out=None, named="out/GRAPH-METHOD-tune")
+    _arithmetic(search)
 
     bench = commands.add_parser(
         "bench",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 import torch
@@ -300,6 +301,10 @@ def test_a_search_that_was_killed_continues_to_the_same_trials(
     assert timeless(search(broken, 12)) == timeless(unbroken)
     assert time.monotonic() - start < 20  # Optuna alone waits 30 s for the lock
     assert calls == 12 + 3
+    backend = optuna.storages.journal.JournalFileBackend(str(broken / "journal.log"))
+    storage = optuna.storages.JournalStorage(backend)
+    states = [t.state.name for t in optuna.load_study(study_name="tune", storage=storage).trials]
+    assert (states.count("COMPLETE"), states.count("FAIL"), len(states)) == (12, 3, 15)
     assert table(broken).equals(table(tmp_path / "unbroken"))
 
 

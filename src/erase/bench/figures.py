@@ -388,7 +388,7 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure
     """Return the figure of test accuracy over a parameter: φ = 0.5 strong, the rest light."""
 
     def draw(shelf: Shelf) -> Figure | None:
-        cells = [c for c in shelf.cells(method="erase") if list(c.params) == [parameter]]
+        cells = [c for c in shelf.cells(method="erase") if parameter in c.params]
         values = sorted({c.params[parameter] for c in cells})
         runs: list[int] = []
 
