@@ -62,7 +62,7 @@ def test_the_main_table_has_every_method_in_thirty_cells(name: str) -> None:
         ("heads", 2 * 2 * 3 * 3 * 5, {"head": {"mlp", "poly-svm", "linear-svm"}}),
         ("one-stage", 2 * 2 * 5 * 1 * 5, {"one_stage": {True}}),
         ("depth", 2 * 2 * 5 * 9 * 5, {"steps": {0, 2, 4, 6, 8, 10, 12, 14, 16}}),
-        ("alpha", 2 * 2 * 5 * 9 * 5, {"keep": {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}}),
+        ("alpha", 2 * 2 * 5 * 10 * 5, {"keep": {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}}),
         ("beta", 2 * 2 * 5 * 10 * 5, {"trust": {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}}),
     ],
 )

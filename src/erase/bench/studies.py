@@ -147,7 +147,7 @@ STUDIES: dict[str, Study] = {
     ),
     "alpha": Study(
         "the weight α of a node's own label in a propagation step",
-        _ablation(("cora", "citeseer"), keep=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
+        _ablation(("cora", "citeseer"), keep=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)),
     ),
     "beta": Study(
         "the weight β of denoised labels against prototype labels",
