@@ -79,11 +79,14 @@ def test_rows_lie_on_the_sphere_and_the_head_learns_the_given_labels(noisy: Data
 
 
 def test_the_defaults_are_the_originals_and_each_matters(noisy: Data) -> None:
-    assert (MCR2().eps2, MCR2().gamma, MCR2().width) == (0.5, 1.0, 512)
+    default = MCR2()
+    assert (default.eps2, default.gamma, default.width, default.output) == (0.5, 1.0, 512, "l2")
     base = SMALL | {"epochs": 2}
 
     def trace(**changes: Any) -> list[float]:
         return [h["loss"] for h in MCR2(**(base | changes)).fit(noisy).history_]
 
-    for change in ({"eps2": 0.4}, {"gamma": 1.1}, {"width": 8}):
+    changes: list[dict[str, Any]] = [{"eps2": 0.4}, {"gamma": 1.1}, {"width": 8}]
+    changes += [{"output": "l2-relu"}, {"output": "l1-relu"}]
+    for change in changes:
         assert trace(**change) != trace()

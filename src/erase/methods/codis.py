@@ -30,6 +30,11 @@ class CoDis(NetworkClassifier):
 
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`; the networks
     differ in initial weights and dropout.
+
+    Note:
+        The warm-up counts epochs as the original does, which takes hundreds of steps in each. Here
+        an epoch is one step: after ten of them a loss says more about the class than about the
+        label, and whole classes may be left out from then on. A longer `warm_up` mends that.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -39,7 +44,7 @@ class CoDis(NetworkClassifier):
     }
     space: ClassVar[dict[str, Range | OneOf]] = NetworkClassifier.space | {
         "disagreement": Range(0.0, 1.0),
-        "warm_up": Range(1, 50, whole=True),
+        "warm_up": Range(1, 400, whole=True),
     }
 
     noise_rate: float = 0.3

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from erase.coding import rate_reduction
+from erase.encoders import Activation
 from erase.heads import classify
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
 from erase.methods.network import NetworkClassifier, NetworkLearner
@@ -25,18 +26,20 @@ class MCR2(NetworkClassifier):
         eps2: ε², the squared precision of the coding rate.
         gamma: γ, weight of the rate of all training nodes against that of the classes.
         width: D, width of the representations.
+        output: their activation: "l2", "l2-relu" or "l1-relu", see :func:`erase.encoders.activate`.
 
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`.
 
     Note:
-        Rows lie on the unit sphere, not in ERASE's L1 ball: ε² = 0.5 is the original's, which
-        normalises that way, and ε² has a meaning only together with the length of the rows.
+        By default rows lie on the unit sphere, not in ERASE's L1 ball: ε² = 0.5 is the original's,
+        which normalises that way, and ε² has a meaning only together with the length of the rows.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
         "eps2": POSITIVE,
         "gamma": POSITIVE,
         "width": COUNT,
+        "output": OneOf(("l2", "l2-relu", "l1-relu")),  # rows no longer than 1
     }
     space: ClassVar[dict[str, Range | OneOf]] = NetworkClassifier.space | {
         "eps2": Range(0.01, 1.0, log=True),
@@ -46,6 +49,7 @@ class MCR2(NetworkClassifier):
     eps2: float = 0.5
     gamma: float = 1.0
     width: int = 512
+    output: Activation = "l2"
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _MCR2Learner(self, tasks, seeds)
@@ -56,7 +60,9 @@ class _MCR2Learner(NetworkLearner):
 
     def __init__(self, method: MCR2, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        self.encoder = self.build_encoder("weights", method.width, hidden="relu", output="l2")
+        self.encoder = self.build_encoder(
+            "weights", method.width, hidden="relu", output=method.output
+        )
         self.train_by_adam(self.encoder)
 
     def step(self) -> dict[str, Tensor]:
