@@ -1,0 +1,182 @@
+"""`erase bench` as a user types it: what it writes, what it says, how it ends."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import two_communities
+from erase.bench import runner
+from erase.bench.records import Journal, read
+from erase.bench.studies import STUDIES
+from erase.cli import main
+from erase.datasets import DATASETS, DatasetSpec
+
+STUDY = """
+[[grid]]
+datasets = "tiny"
+noises = ["pair", "random"]
+rates = 0.3
+methods = ["ce", "gce"]
+seeds = 2
+protocols = ["paper", "honest"]
+params = {hidden = 8, heads = 2, epochs = 2}
+"""
+
+
+@pytest.fixture(autouse=True)
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a study of 16 cells, of which 4 fail: the published draw knows no random noise."""
+
+    def load(seed: int = 0) -> Any:
+        return two_communities(seed, size=40, classes=3)
+
+    spec = DatasetSpec("Three communities.", load, "generated", features="words", split="halves")
+    monkeypatch.setitem(DATASETS, "tiny", spec)
+    monkeypatch.chdir(tmp_path)
+    runner._dataset.cache_clear()
+    (tmp_path / "own.toml").write_text(STUDY)
+    return tmp_path / "own.toml"
+
+
+HOW = ["--device", "cpu", "--threads", "1"]
+
+
+def test_records_go_to_a_file_of_the_studys_name_and_the_summary_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "own.toml", *HOW, "--only", "noise=pair"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("8 cells: 0 in the records before, 8 run in ")
+    assert told.out.endswith("0 failed\n\nRecords are in out/own.jsonl.\n")
+    assert told.err.splitlines()[0] == "0/8 cells are in the records"
+    records = read(tmp_path / "out" / "own.jsonl")
+    assert len(records) == 8
+    assert {record.cell.noise for record in records} == {"pair"}
+
+
+def test_failures_are_told_counted_and_kept_until_retried(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["bench", "own.toml", *HOW, "--out", "deep/er.jsonl"]
+    assert main([*command, "--quiet"]) == 1
+    assert "".join(capsys.readouterr()) == ""
+    assert main([*command, "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary.pop("seconds") >= 0
+    assert summary == {
+        "study": "own.toml",
+        "records": "deep/er.jsonl",
+        "cells": 16,
+        "found": 16,
+        "ran": 0,
+        "failed": 4,
+    }
+    assert main([*command, "--retry"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("16 cells: 12 in the records before, 4 run in ")
+    assert printed[0].endswith("; 4 failed")
+    assert printed[1].startswith(
+        "ce hidden=8 heads=2 epochs=2 on tiny, random 0.3, paper, seed 0: EraseError: expected"
+    )
+    assert len(Path("deep/er.jsonl").read_text().splitlines()) == 20
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+def test_a_dry_run_shows_the_plan_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], json_too: bool
+) -> None:
+    command = ["bench", "own.toml", "--only", "method=gce", "--only", "noise=pair"]
+    main([*command, *HOW, "--quiet", "--only", "seed=1"])
+    before = (tmp_path / "out" / "own.jsonl").read_bytes()
+    assert main([*command, "--dry-run", *(["--json"] if json_too else [])]) == 0
+    printed = capsys.readouterr().out
+    if json_too:
+        assert json.loads(printed) == {
+            "study": "own.toml",
+            "records": "out/own.jsonl",
+            "cells": 4,
+            "found": 2,
+            "plan": {"tiny": {"gce": 4}},
+        }
+    else:
+        assert [line.split() for line in printed.splitlines()[:2]] == [["tiny"], ["gce", "4"]]
+        assert printed.endswith("4 cells, 2 of them in out/own.jsonl.\n")
+    assert (tmp_path / "out" / "own.jsonl").read_bytes() == before
+
+
+def test_the_plan_of_a_study_counts_methods_by_datasets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "paper", "--dry-run"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["cora", "citeseer", "pubmed"]
+    assert rows[1] == ["erase", "100", "100", "100"]
+    assert ["rtgnn", "50", "50", "50"] in rows
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["papr"], "Studies: paper, honest"),
+        (["own.toml", "--only", "size=3"], "KEY among dataset"),
+        (["own.toml", "--jobs", "2", "--cluster", "tcp://there"], "--jobs or --cluster"),
+        (["own.toml", "--device", "abacus"], "'auto', 'cpu' or 'cuda'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_a_sentence_and_leaves_nothing(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("erase: expected ")
+    assert said in told
+    assert not Path("out").exists()
+
+
+def test_a_second_runner_is_turned_away(capsys: pytest.CaptureFixture[str]) -> None:
+    with Journal("out/own.jsonl"):
+        assert main(["bench", "own.toml", *HOW]) == 2
+    assert "another `erase bench` is writing" in capsys.readouterr().err
+
+
+def test_interrupted_it_says_that_the_same_command_continues(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner.run_batch
+    seen: list[object] = []
+
+    def stop_at_the_third(batch: runner.Batch) -> list[runner.Result]:
+        seen.append(batch)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return run(batch)
+
+    monkeypatch.setattr(runner, "run_batch", stop_at_the_third)
+    assert main(["bench", "own.toml", *HOW]) == 130
+    assert "interrupted. The same command continues." in capsys.readouterr().err
+    assert len(read("out/own.jsonl")) == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--batch", "3"], ["--threads", "2"], ["--jobs", "3"]])
+def test_options_reach_the_runner(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def look(study: Any, cells: Any, path: Path, execution: runner.Execution, **how: Any) -> Any:
+        seen.update(vars(execution), **how)
+        return runner.Summary(len(cells), 0, [], 0.0)
+
+    monkeypatch.setattr("erase.cli.run_cells", look)
+    assert main(["bench", "own.toml", "--device", "cpu", *options]) == 0
+    expected = dict(vars(runner.Execution("cpu")), retry=False, progress=True)
+    if options:
+        expected[options[0].removeprefix("--")] = int(options[1])
+    assert seen == expected
+
+
+def test_studies_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "studies"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert lines[0].endswith("(1800 cells)")
