@@ -80,13 +80,14 @@ def test_rows_lie_on_the_sphere_and_the_head_learns_the_given_labels(noisy: Data
 
 def test_the_defaults_are_the_originals_and_each_matters(noisy: Data) -> None:
     default = MCR2()
-    assert (default.eps2, default.gamma, default.width, default.output) == (0.5, 1.0, 512, "l2")
+    settings = (default.eps2, default.gamma, default.width, default.output)
+    assert settings == (0.5, 1.0, 512, "l1-relu")
     base = SMALL | {"epochs": 2}
 
     def trace(**changes: Any) -> list[float]:
         return [h["loss"] for h in MCR2(**(base | changes)).fit(noisy).history_]
 
     changes: list[dict[str, Any]] = [{"eps2": 0.4}, {"gamma": 1.1}, {"width": 8}]
-    changes += [{"output": "l2-relu"}, {"output": "l1-relu"}]
+    changes += [{"output": "l2-relu"}, {"output": "l2"}]
     for change in changes:
         assert trace(**change) != trace()

@@ -31,8 +31,9 @@ class MCR2(NetworkClassifier):
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`.
 
     Note:
-        By default rows lie on the unit sphere, not in ERASE's L1 ball: ε² = 0.5 is the original's,
-        which normalises that way, and ε² has a meaning only together with the length of the rows.
+        The output is that of the shared encoder, with which the published row is reproduced. The
+        original lays rows on the unit sphere (``output="l2"``), where ε² = 0.5, its value, means
+        another tolerance.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -49,7 +50,7 @@ class MCR2(NetworkClassifier):
     eps2: float = 0.5
     gamma: float = 1.0
     width: int = 512
-    output: Activation = "l2"
+    output: Activation = "l1-relu"
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _MCR2Learner(self, tasks, seeds)
