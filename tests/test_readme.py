@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import erase
+from erase.bench.studies import check, read_study
 from erase.cli import _parser
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,15 @@ def test_every_command_shown_is_understood() -> None:
     assert len(shown) >= 4
     for words in shown:
         assert callable(_parser().parse_args(words[1:]).run)
+
+
+def test_the_study_shown_can_be_run(tmp_path: Path) -> None:
+    (content,) = blocks("toml")
+    (tmp_path / "own.toml").write_text(content, encoding="utf-8")
+    study = read_study(str(tmp_path / "own.toml"))
+    cells = study.cells()
+    assert len(cells) == 2 * 2 * 2 * 3 * 5 * 2
+    check(study, cells)
 
 
 def test_every_make_target_shown_exists() -> None:

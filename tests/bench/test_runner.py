@@ -242,6 +242,16 @@ def test_a_batch_gives_what_its_cells_give_alone(tmp_path: Path, method: str) ->
             assert among.scores[name] == pytest.approx(value, abs=0.07), name  # a node or two
 
 
+def test_the_seconds_of_a_batch_are_shared_among_its_runs() -> None:
+    cells = [cell(seed=seed, params=SMALL | {"epochs": 20}) for seed in range(8)]
+    start = time.perf_counter()
+    results = run_batch(batch(*cells))
+    wall = time.perf_counter() - start
+    spent = [result.record.seconds or 0.0 for result in results]
+    assert len(set(spent)) == 1
+    assert 0.2 * wall < sum(spent) < wall
+
+
 def test_only_the_guilty_cell_of_a_batch_fails() -> None:
     # the published draw knows no random noise
     cells = [cell(protocol="paper", noise=noise) for noise in ("pair", "random", "symmetric")]
