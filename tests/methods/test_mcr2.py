@@ -41,7 +41,7 @@ def test_an_epoch_climbs_the_rate_reduction_of_the_training_rows(
     noisy: Data, eps2: float, gamma: float
 ) -> None:
     task = NodeTask.from_data(noisy)
-    method = MCR2(**SMALL, eps2=eps2, gamma=gamma, lr=0.02, weight_decay=0.1)
+    method = MCR2(**SMALL, eps2=eps2, gamma=gamma, output="l2", lr=0.02, weight_decay=0.1)
     learner = _MCR2Learner(method, [task], [3])
     twin, stream = deepcopy(learner.encoder), torch_stream(3, "dropout")
     adam = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)
@@ -66,7 +66,7 @@ def test_an_epoch_climbs_the_rate_reduction_of_the_training_rows(
 
 def test_rows_lie_on_the_sphere_and_the_head_learns_the_given_labels(noisy: Data) -> None:
     task = NodeTask.from_data(noisy)
-    learner = _MCR2Learner(MCR2(**SMALL, lr=0.01), [task], [0])
+    learner = _MCR2Learner(MCR2(**SMALL, output="l2", lr=0.01), [task], [0])
     for _ in range(3):
         learner.step()
     outcome = learner.evaluate()
