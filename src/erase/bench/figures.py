@@ -370,11 +370,10 @@ def _time(shelf: Shelf) -> Figure | None:
     names = {name for methods in panels.values() for row in methods.values() for name in row}
     shown = [dataset_name(d) for d in _PAPER_ORDER if dataset_name(d) in names]
     looks = dict(zip([*shown, *sorted(names - set(shown))], _DATASET_LOOKS, strict=False))
-    together = f"{min(batches)} to {max(batches)}" if len(batches) > 1 else f"{min(batches)}"
-    note = (
-        f"median over runs; {together} trained together, each its share. "
-        "Ours with the choice of the epoch, published: forward and backward"
-    )
+    few, many = min(batches), max(batches)
+    together = f"{few} to {many}" if few < many else f"{many}"
+    share = "" if many == 1 else f", {together} trained together, each its share"
+    note = f"median over runs{share}. Ours with selection, published: forward and backward"
     rows = [
         name for name in METHOD_NAMES.values() if any(name in table for table in panels.values())
     ]

@@ -226,7 +226,7 @@ def tune(
         watch: called with all trials after each.
     """
     optuna = _optuna()
-    settings = _settings(method, tasks, seeds, space, seed) | dict(about or {})
+    settings = {**(about or {}), **_settings(method, tasks, seeds, space, seed)}
     folder.mkdir(parents=True, exist_ok=True)
     with _owned(folder), _quiet(optuna):
         _check_settings(folder, settings)
