@@ -1,0 +1,7 @@
+"""The audit: which given labels are wrong, what they should be, and how sure one can be."""
+
+from erase.auditing.decision import Decision, Estimate
+from erase.auditing.folds import Judged
+from erase.auditing.result import Audit
+
+__all__ = ["Audit", "Decision", "Estimate", "Judged"]
