@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -121,6 +122,16 @@ def test_a_journal_appends_and_is_read_back(tmp_path: Path) -> None:
         journal.append([third])
         assert list(journal.records.values()) == [first, second, third]
     assert read(path) == [first, second, third]
+
+
+def test_what_is_appended_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "study.jsonl"
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(path.read_bytes().count(b"\n")))
+    with Journal(path) as journal:
+        journal.append(records(2))
+        journal.append(records(1))
+    assert synced == [2, 3]  # after the lines were written, every time
 
 
 def test_the_last_record_of_a_cell_counts(tmp_path: Path) -> None:

@@ -94,6 +94,16 @@ def test_cells_of_one_method_stand_together() -> None:
     assert order == [(d, m) for d in ("cora", "pubmed") for m in ("ce", "gce") for _ in range(6)]
 
 
+def test_overlapping_grids_and_rates_of_no_noise_give_a_cell_once() -> None:
+    grid = Grid(("cora",), ("none", "pair"), (0.1, 0.2), ("ce",), (0,))
+    cells = Study("twice", (grid, grid)).cells()
+    assert [(cell.noise, cell.rate) for cell in cells] == [
+        ("none", 0.0),
+        ("pair", 0.1),
+        ("pair", 0.2),
+    ]
+
+
 TOML = """
 summary = "two methods"
 shift = false
