@@ -1,0 +1,214 @@
+"""Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from erase.auditing.decision import _POWERS, _maximise, _prior, decide, flag
+from erase.errors import EraseError
+
+Floats = NDArray[np.float64]
+
+
+def drawn(
+    n: int, transition: Floats, seed: int = 0, spread: float = 3.0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return true classes [n], given ones [n] and the true posteriors [n, K] of random nodes."""
+    rng = np.random.default_rng(seed)
+    k = len(transition)
+    logits = spread * rng.normal(size=(n, k))
+    proba = np.exp(logits - logits.max(1, keepdims=True))
+    proba /= proba.sum(1, keepdims=True)
+    true = np.array([rng.choice(k, p=row) for row in proba])
+    given = np.array([rng.choice(k, p=transition[c]) for c in true])
+    return true, given, proba
+
+
+def symmetric(k: int, rate: float) -> Floats:
+    matrix = np.full((k, k), rate / (k - 1))
+    np.fill_diagonal(matrix, 1 - rate)
+    return matrix
+
+
+def pairwise(k: int, rate: float) -> Floats:
+    return (1 - rate) * np.eye(k) + rate * np.roll(np.eye(k), 1, axis=1)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("kind", [symmetric, pairwise])
+@pytest.mark.parametrize("distortion", [1.0, 0.5])
+def test_rate_transition_and_false_alarms_are_those_of_the_draw(
+    rate: float, kind: object, distortion: float
+) -> None:
+    transition = (symmetric if kind is symmetric else pairwise)(4, rate)
+    true, given, proba = drawn(3_000, transition)
+    told = proba**distortion  # a judge that is less sure than it may be
+    found = decide(given, told / told.sum(1, keepdims=True), max_false_alarms=0.2)
+    wrong = given != true
+    assert found.noise_rate.value == pytest.approx(wrong.mean(), abs=0.03)
+    assert found.noise_rate.low <= found.noise_rate.value <= found.noise_rate.high
+    assert found.noise_rate.high - found.noise_rate.low < 0.08
+    np.testing.assert_allclose(found.transition, transition, atol=0.08)
+    np.testing.assert_allclose(found.transition.sum(1), 1)
+    assert (found.transition_low <= found.transition).all()
+    assert (found.transition <= found.transition_high).all()
+    if rate:
+        assert roc_auc_score(wrong, -found.quality) > 0.85
+        promised = found.expected_false_alarms
+        assert 0.1 < promised <= 0.2
+        assert np.mean(~wrong[found.is_issue]) == pytest.approx(promised, abs=0.05)
+        assert found.is_issue.sum() > 0.5 * wrong.sum() if rate == 0.3 else found.is_issue.any()
+    for low in (0.0, 0.2, 0.4, 0.6, 0.8):  # quality means what it says
+        inside = (found.quality >= low) & (found.quality < low + 0.2)
+        if inside.sum() > 100:
+            assert np.mean(~wrong[inside]) == pytest.approx(found.quality[inside].mean(), abs=0.12)
+
+
+def test_the_posterior_is_bayes_rule_averaged_over_powers() -> None:
+    _, given, proba = drawn(80, symmetric(3, 0.3))
+    found = decide(given, proba, max_false_alarms=0.2)
+    prior = np.full((3, 3), 0.05) + 0.95 * np.eye(3)
+    logs, posteriors, transitions = [], [], []
+    for power in _POWERS:
+        calibrated = np.maximum(proba, 1e-6) ** power
+        calibrated /= calibrated.sum(1, keepdims=True)
+        matrix = prior / prior.sum(1, keepdims=True)
+        for _ in range(3_000):
+            counts = prior.copy()
+            for row, g in zip(calibrated, given, strict=True):
+                posterior = row * matrix[:, g]
+                counts[:, g] += posterior / posterior.sum()
+            later = counts / counts.sum(1, keepdims=True)
+            if np.abs(later - matrix).max() < 1e-7:
+                break
+            matrix = later
+        joint = calibrated * matrix[:, given].T
+        logs.append(np.log(joint.sum(1)).sum() + (prior * np.log(matrix)).sum())
+        posteriors.append(joint / joint.sum(1, keepdims=True))
+        transitions.append(matrix)
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    np.testing.assert_allclose(found.posterior, np.tensordot(weights, posteriors, 1), atol=2e-2)
+    np.testing.assert_allclose(found.transition, np.tensordot(weights, transitions, 1), atol=2e-2)
+    rows = np.arange(len(given))
+    np.testing.assert_array_equal(found.quality, found.posterior[rows, given])
+    np.testing.assert_array_equal(found.suggested, found.posterior.argmax(1))
+    assert found.noise_rate.value == pytest.approx(1 - found.quality.mean())
+
+
+def test_a_step_counts_each_label_by_its_weight() -> None:
+    calibrated = np.array([[0.5, 0.5], [0.2, 0.8]])
+    start = np.array([[0.9, 0.1], [0.3, 0.7]])
+    found = _maximise(np.array([0, 1]), calibrated, np.array([2.0, 3.0]), start, 1)
+    first = 2 * np.array([0.45, 0.15]) / 0.6  # of the node given 0, over true classes
+    second = 3 * np.array([0.02, 0.56]) / 0.58
+    counts = _prior(2) + np.stack([first, second], 1)
+    np.testing.assert_allclose(found, counts / counts.sum(1, keepdims=True))
+
+
+def test_flags_are_the_largest_set_within_the_limit() -> None:
+    quality = np.array([0.9, 0.1, 0.5, 0.0, 0.3])
+    every = np.ones(5, bool)
+    assert np.flatnonzero(flag(quality, every, 0.2)).tolist() == [1, 3, 4]  # mean 0.133; 0.225 next
+    assert np.flatnonzero(flag(quality, every, 0.225)).tolist() == [1, 2, 3, 4]
+    assert not flag(quality[:3], every[:3], 0.05).any()
+    assert flag(quality, every, 1.0).all()
+    some = np.array([True, False, True, True, False])
+    assert np.flatnonzero(flag(quality, some, 0.25)).tolist() == [2, 3]
+    assert flag(np.array([]), np.array([], bool), 0.5).tolist() == []
+
+
+def test_labels_of_equal_quality_share_their_fate() -> None:
+    assert not flag(np.array([0.3, 0.3, 0.3]), np.ones(3, bool), 0.2).any()
+    flagged = flag(np.array([0.0, 0.5, 0.5, 0.5]), np.ones(4, bool), 0.3)
+    assert flagged.tolist() == [True, False, False, False]  # a part of the ties would fit
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.05, 0.2, 0.5, 1.0])
+def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
+    _, given, proba = drawn(400, pairwise(5, 0.3))
+    found = decide(given, proba, max_false_alarms=limit)
+    assert found.expected_false_alarms <= limit
+    assert (found.suggested[found.is_issue] != given[found.is_issue]).all()
+    if found.is_issue.any():
+        assert found.expected_false_alarms == pytest.approx(found.quality[found.is_issue].mean())
+        assert found.threshold == found.quality[found.is_issue].max()
+        others = ~found.is_issue & (found.suggested != given)
+        assert (found.quality[others] > found.threshold).all()
+    sure = found.posterior.max(1) > 0.5
+    assert ((found.verdict == "wrong") == (found.is_issue & sure)).all()
+    assert ((found.verdict == "right") == (~found.is_issue & sure)).all()
+    assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_more_false_alarms_flag_more_labels() -> None:
+    _, given, proba = drawn(400, symmetric(5, 0.3))
+    counts = [decide(given, proba, max_false_alarms=a).is_issue.sum() for a in (0.01, 0.1, 0.4)]
+    assert counts[0] < counts[1] < counts[2]
+
+
+def test_names_and_order_of_nodes_and_classes_do_not_matter() -> None:
+    _, given, proba = drawn(300, pairwise(4, 0.3))
+    found = decide(given, proba, max_false_alarms=0.2)
+    shuffled = np.random.default_rng(1).permutation(300)
+    moved = decide(given[shuffled], proba[shuffled], max_false_alarms=0.2)
+    np.testing.assert_allclose(moved.quality, found.quality[shuffled], atol=1e-9)
+    names = np.array([2, 0, 3, 1])  # class c is called names[c]
+    renamed = decide(names[given], proba[:, np.argsort(names)], max_false_alarms=0.2)
+    np.testing.assert_allclose(renamed.quality, found.quality, atol=1e-9)
+    np.testing.assert_allclose(
+        renamed.transition[np.ix_(names, names)], found.transition, atol=1e-9
+    )
+
+
+def test_intervals_come_from_the_seed_and_nothing_else_does() -> None:
+    _, given, proba = drawn(200, symmetric(3, 0.3))
+    first, again, other = (
+        decide(given, proba, max_false_alarms=0.2, seed=seed) for seed in (0, 0, 1)
+    )
+    assert first.noise_rate == again.noise_rate
+    assert first.noise_rate != other.noise_rate
+    np.testing.assert_array_equal(first.quality, other.quality)
+    wide = decide(given[:50], proba[:50], max_false_alarms=0.2).noise_rate
+    assert wide.high - wide.low > first.noise_rate.high - first.noise_rate.low
+
+
+@pytest.mark.parametrize(
+    ("given", "proba"),
+    [
+        (np.array([0]), np.array([[1.0, 0.0]])),
+        (np.array([1]), np.array([[1.0, 0.0]])),
+        (np.array([0, 0, 0]), np.full((3, 4), 0.25)),
+        (np.array([0, 1]), np.array([[1e-30, 1.0], [1.0, 1e-30]])),
+        (np.array([0, 0]), np.ones((2, 1))),
+    ],
+    ids=["one node", "a zero for the given label", "no idea", "both wrong", "one class"],
+)
+def test_small_and_extreme_input_gives_probabilities(
+    given: NDArray[np.int64], proba: Floats
+) -> None:
+    found = decide(given, proba, max_false_alarms=0.2)
+    np.testing.assert_allclose(found.posterior.sum(1), 1)
+    assert np.isfinite(found.transition).all()
+    assert 0 <= found.noise_rate.low <= found.noise_rate.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "proba", "limit", "words"),
+    [
+        (np.array([0, 1]), np.ones((3, 2)), 0.2, "at least one node"),
+        (np.array([], dtype=int), np.ones((0, 2)), 0.2, "at least one node"),
+        (np.array([2]), np.ones((1, 2)), 0.2, "classes from 0 to 1"),
+        (np.array([-1]), np.ones((1, 2)), 0.2, "without a label"),
+        (np.array([0]), np.array([[np.nan, 1.0]]), 0.2, "probabilities"),
+        (np.array([0]), np.array([[-0.1, 1.1]]), 0.2, "probabilities"),
+        (np.array([0]), np.zeros((1, 2)), 0.2, "probabilities"),
+        (np.array([0]), np.ones((1, 2)), 1.5, "false alarms"),
+    ],
+)
+def test_bad_input_is_refused(
+    given: NDArray[np.int64], proba: Floats, limit: float, words: str
+) -> None:
+    with pytest.raises(EraseError, match=words):
+        decide(given, proba, max_false_alarms=limit)
