@@ -272,6 +272,11 @@ def class_coding_rate(z: Tensor, membership: Tensor, num_classes: int, eps2: flo
     return rate
 
 
+def short_rows_are_tame(width: int, eps2: float) -> bool:
+    """Return whether rows of length ≤ 1 never need a look at their scale: d/ε² is moderate."""
+    return width / eps2 < _WELL_CONDITIONED
+
+
 def rate_reduction(
     z: Tensor,
     membership: Tensor,
@@ -295,7 +300,7 @@ def rate_reduction(
         short_rows: promise that no row is longer than 1. On a GPU this saves the wait for a look
             at the rows, and all runs and classes are one batch.
     """
-    batched = short_rows and z.is_cuda and z.shape[-1] / eps2 < _WELL_CONDITIONED
+    batched = short_rows and z.is_cuda and short_rows_are_tame(z.shape[-1], eps2)
     one = z.dim() == 2
     answers: tuple[Tensor, Tensor, Tensor] = _RateReduction.apply(  # type: ignore[no-untyped-call]
         z[None] if one else z,

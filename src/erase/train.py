@@ -311,9 +311,9 @@ def _keep(best: State, learner: Learner, outcome: Outcome, better: list[int]) ->
     now |= {f"weights/{k}": v.detach() for k, v in learner.network.state_dict().items()}
     if not best:
         return {name: value.clone() for name, value in now.items()}
+    runs = torch.tensor(better, device=outcome.proba.device)
     for name, value in now.items():
-        for run in better:
-            best[name][run].copy_(value[run])
+        best[name].index_copy_(0, runs, value.index_select(0, runs))
     return best
 
 

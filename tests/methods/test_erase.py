@@ -437,3 +437,20 @@ def test_a_training_that_diverges_is_an_error(noisy: Data, output: Activation) -
 def test_an_infinite_learning_rate_is_refused(noisy: Data) -> None:
     with pytest.raises(EraseError, match="Correct lr of"):
         ERASE(**SMALL, lr=float("inf")).fit(noisy)
+
+
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ({}, False),
+        ({"eps2": 1e-9}, True),
+        ({"output": "relu"}, True),
+        ({"head": "mlp"}, True),
+        ({"head": "mlp", "one_stage": True}, False),
+    ],
+)
+def test_an_epoch_waits_for_the_host_only_where_it_must(
+    communities: Data, changes: dict[str, Any], waits: bool
+) -> None:
+    learner = ERASE(**changes)._learner([NodeTask.of(communities)], [0])
+    assert learner.waits is waits

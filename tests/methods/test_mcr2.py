@@ -91,3 +91,9 @@ def test_the_defaults_are_the_originals_and_each_matters(noisy: Data) -> None:
     changes += [{"output": "l2-relu"}, {"output": "l2"}]
     for change in changes:
         assert trace(**change) != trace()
+
+
+def test_a_tiny_tolerance_needs_a_look_at_the_rows(noisy: Data) -> None:
+    task = NodeTask.from_data(noisy)
+    learners = [_MCR2Learner(MCR2(**SMALL, eps2=eps2), [task], [0]) for eps2 in (0.5, 1e-8)]
+    assert [learner.waits for learner in learners] == [False, True]

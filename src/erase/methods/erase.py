@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from erase.coding import rate_reduction
+from erase.coding import rate_reduction, short_rows_are_tame
 from erase.encoders import Activation
 from erase.errors import EraseError
 from erase.graph import Normalisation, propagate
@@ -212,7 +212,8 @@ class _EraseLearner(NetworkLearner):
             )
         self.train_by_adam(network, amsgrad=method.amsgrad)
         self.short_rows = method.output in _SHORT_OUTPUTS
-        self.waits = not self.short_rows or not (method.one_stage or method.head == "logreg")
+        tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
+        self.waits = not tame or not (method.one_stage or method.head == "logreg")
         self.membership = torch.empty(0, dtype=torch.int64)
 
     def _denoise(self, task: NodeTask) -> Tensor:

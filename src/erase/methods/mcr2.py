@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from erase.coding import rate_reduction
+from erase.coding import rate_reduction, short_rows_are_tame
 from erase.encoders import Activation
 from erase.heads import classify
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
@@ -65,6 +65,7 @@ class _MCR2Learner(NetworkLearner):
             "weights", method.width, hidden="relu", output=method.output
         )
         self.train_by_adam(self.encoder)
+        self.waits = not short_rows_are_tame(method.width, method.eps2)
 
     def step(self) -> dict[str, Tensor]:
         z = self.encoder(self.x, self.graph, list(self.streams.values()))
