@@ -1,5 +1,6 @@
 """Node classification on graphs whose labels are wrong."""
 
+from erase.auditing import Audit, audit
 from erase.bench import Protocol
 from erase.datasets import load_dataset
 from erase.errors import EraseError
@@ -12,10 +13,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ERASE",
+    "Audit",
     "CrossEntropy",
     "EraseError",
     "NodeTask",
     "Protocol",
+    "audit",
     "corrupt",
     "load_dataset",
     "load_model",

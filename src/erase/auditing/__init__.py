@@ -3,5 +3,6 @@
 from erase.auditing.decision import Decision, Estimate
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
+from erase.auditing.run import audit
 
-__all__ = ["Audit", "Decision", "Estimate", "Judged"]
+__all__ = ["Audit", "Decision", "Estimate", "Judged", "audit"]

@@ -1,9 +1,24 @@
 """Probabilities of every labelled node by models that never saw its label."""
 
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
+
+from erase.errors import EraseError
+from erase.methods.base import NodeClassifier, resolve_device
+from erase.seeds import numpy_stream
+from erase.task import NodeTask
+
+Nodes = NDArray[np.int64]
+
+# Fewer labels than this choose an epoch by luck: the judges train without validation.
+_FEWEST_VALIDATION_LABELS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -12,13 +27,141 @@ class Judged:
 
     Attributes:
         given: [N] given class of every node, -1 where none.
-        proba: [N, K] of the model that never saw the node's label; the mean over all models where
-            the node has none.
+        proba: [N, K] of the model that never saw the node's label, the mean over all models where
+            the node has none; rows sum to 1. Where a model was not trained with a single label of
+            the node's given class it cannot judge it: the row is uniform.
         fold: [N] which model judged the node, -1 where it has no label.
-        embedding: [N, D] of the first fold's model.
+        embedding: [N, D] of the first fold's model; those of several models share no axes.
+        by_fold: [folds, N, K] what each model says of every node. Of the neighbours of a node only
+            the model that judges it says nothing that its label taught.
     """
 
     given: NDArray[np.int64]
     proba: NDArray[np.float32]
     fold: NDArray[np.int64]
     embedding: NDArray[np.float32]
+    by_fold: NDArray[np.float32]
+
+
+def out_of_sample(
+    task: NodeTask,
+    method: NodeClassifier,
+    folds: int = 5,
+    seed: int = 0,
+    *,
+    progress: bool = False,
+) -> Judged:
+    """Judge the given labels, training and validation, by models that did not see them.
+
+    The labels are dealt into folds. Model k does not see those of fold k, chooses its epoch by
+    those of fold k+1, and trains on the rest. With few labels, or two folds, the epoch is the last
+    and all the rest trains. A graphics card trains all models at once.
+
+    Args:
+        task: the graph and its given labels.
+        method: the judge: any method, with its parameters and seed.
+        folds: how many models; no more than there are labels.
+        seed: of the deal.
+        progress: show which model is trained, epochs and time left.
+    """
+    given = task.y.numpy()
+    labelled = np.flatnonzero(given >= 0)
+    if len(np.unique(given[labelled])) < 2:
+        raise EraseError(
+            "given labels of at least two classes",
+            f"{len(labelled)} labels of {len(np.unique(given[labelled]))} classes",
+            "Label nodes of another class: among equals nothing is wrong.",
+        )
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
+        raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
+    fold = np.full(len(given), -1)
+    fold[labelled] = deal(given[labelled], int(folds), seed)
+    tasks = fold_tasks(task, fold, seed)
+    proba = np.zeros((len(given), task.num_classes), np.float32)
+    by_fold = np.empty((len(tasks), *proba.shape), np.float32)
+    embedding = np.empty(0, np.float32)
+    for k, model in enumerate(_fitted(method, tasks, progress)):
+        said = by_fold[k] = model.predict_proba()
+        judged = fold == k
+        known = np.isin(given, given[tasks[k].train_mask.numpy()])
+        proba[judged] = np.where(known[judged, None], said[judged], 1 / task.num_classes)
+        proba[fold < 0] += said[fold < 0] / len(tasks)
+        embedding = model.transform() if k == 0 else embedding
+    return Judged(given.copy(), proba, fold, embedding, by_fold)
+
+
+def deal(classes: Nodes, folds: int, seed: int) -> Nodes:
+    """Return the fold of each of n labels [n], every class spread as evenly as possible.
+
+    Labels sorted by class, at random inside a class, are dealt out like cards: folds differ in
+    size by one at most, and so do the numbers of any class in them.
+
+    Args:
+        classes: [n].
+        folds: how many; n where there are fewer labels.
+        seed: of the order inside classes.
+    """
+    n = len(classes)
+    shuffled = numpy_stream(seed, "audit folds").permutation(n)
+    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    fold = np.empty(n, np.int64)
+    fold[order] = np.arange(n) % min(folds, n)
+    return fold
+
+
+def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
+    """Return what each model is given: the graph without the labels of its fold.
+
+    A label of the validation fold trains instead where its class would have none in training. All
+    models have the same numbers of training and of validation labels, as training them at once
+    needs: where one has more, labels of its most frequent class stay out, at random.
+
+    Args:
+        task: the graph and its labels.
+        fold: [N] of each labelled node, -1 elsewhere.
+        seed: of what stays out.
+    """
+    count = int(fold.max()) + 1
+    given = task.y.numpy()
+    selects = count > 2 and (fold >= 0).sum() // count >= _FEWEST_VALIDATION_LABELS
+    train, val = [], []
+    for k in range(count):
+        validates = (fold == (k + 1) % count) & selects
+        trains = (fold >= 0) & (fold != k) & ~validates
+        needed = validates & ~np.isin(given, given[trains])
+        train.append(trains | needed)
+        val.append(validates & ~needed)
+    rng = numpy_stream(seed, "audit surplus")
+    _level(train, given, rng)
+    _level(val, given, rng)
+    tasks = []
+    for masks in zip(train, val, strict=True):
+        train_mask, val_mask = map(torch.from_numpy, masks)
+        y = torch.where(train_mask | val_mask, task.y, -1)
+        tasks.append(replace(task, y=y, train_mask=train_mask, val_mask=val_mask, notes=()))
+    return tasks
+
+
+def _level(masks: Sequence[NDArray[np.bool_]], given: Nodes, rng: np.random.Generator) -> None:
+    """Take nodes out of `masks` [N] until all have as many as the smallest."""
+    fewest = min(int(mask.sum()) for mask in masks)
+    for mask in masks:
+        for _ in range(int(mask.sum()) - fewest):
+            most_frequent = np.bincount(given[mask]).argmax()
+            mask[rng.choice(np.flatnonzero(mask & (given == most_frequent)))] = False
+
+
+def _fitted(
+    method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool
+) -> Iterator[NodeClassifier]:
+    """Yield a fitted model of each task: all trained as one on a GPU, else one after the other."""
+    if resolve_device(method.device).type == "cuda":
+        yield from method.fit_many(tasks, [method.seed] * len(tasks), progress=progress)
+        return
+    start = time.monotonic()
+    for k, task in enumerate(tasks):
+        if progress:
+            spent = time.monotonic() - start
+            left = f", about {spent / k * (len(tasks) - k):.0f} s left" if k else ""
+            print(f"Model {k + 1} of {len(tasks)}{left} …", file=sys.stderr)
+        yield clone(method).fit(task, progress=progress)

@@ -1,14 +1,20 @@
 """Audit: the answer as data."""
 
-from dataclasses import dataclass
-from os import PathLike
+from copy import copy
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+from torch_geometric.data import Data
 
 from erase.auditing.decision import Decision
+from erase.errors import EraseError
+from erase.fields import encode_labels
+from erase.io import StrPath, write_json, write_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,109 @@ class Audit:
     notes: tuple[str, ...]
     seconds: float
 
-    def to_html(self, path: str | PathLike[str]) -> None:
+    def clean_labels(self) -> NDArray[np.int64]:
+        """Return the corrected classes [N], -1 where none.
+
+        Of the flagged labels, those that are "wrong" become the suggested class, and those where
+        one "can't tell" are removed. Nothing else changes.
+        """
+        flagged = self.decision.is_issue
+        corrected = np.where(self.decision.verdict == "wrong", self.decision.suggested, -1)
+        clean = self.given.copy()
+        clean[self.given >= 0] = np.where(flagged, corrected, self.given[self.given >= 0])
+        return clean
+
+    def clean_graph(self, graph: Data) -> Data:
+        """Return a copy of the audited `graph` with its given labels corrected.
+
+        Labels that were not judged, those of test nodes, stay as they are.
+        """
+        y, class_names, values = encode_labels(graph)
+        labels = y.numpy()
+        judged = self.given >= 0
+        if (
+            class_names != self.class_names
+            or len(labels) != len(judged)
+            or (labels != self.given)[judged].any()
+        ):
+            raise EraseError(
+                "the graph that was audited",
+                "one with other nodes, classes or labels",
+                "Pass the graph that erase.audit was given.",
+            )
+        labels = np.where(judged, self.clean_labels(), labels)
+        named = values.dtype.kind == "U"
+        cleaned = copy(graph)
+        cleaned.y = np.append(values, "")[labels] if named else torch.from_numpy(labels)
+        cleaned.class_names = list(class_names)  # also those that nobody has any more
+        return cleaned
+
+    def summary(self) -> dict[str, Any]:
+        """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed."""
+        decision, k = self.decision, len(self.class_names)
+        given = self.given[self.given >= 0]
+        flagged, wrong = decision.is_issue, decision.is_issue & (decision.verdict == "wrong")
+        labels = np.bincount(given, minlength=k)
+        doubt = np.bincount(given, 1 - decision.quality, minlength=k)
+        classes = {
+            "class": self.class_names,
+            "labels": labels.tolist(),
+            "noise_rate": np.divide(doubt, labels, np.full(k, np.nan), where=labels > 0).tolist(),
+            "flagged": np.bincount(given[flagged], minlength=k).tolist(),
+            "suggested_instead": np.bincount(decision.suggested[wrong], minlength=k).tolist(),
+        }
+        return {
+            "nodes": len(self.given),
+            "edges": self.edge_index.shape[1] // 2,
+            "labels": len(given),
+            "noise_rate": asdict(decision.noise_rate),
+            "flagged": int(flagged.sum()),
+            "wrong": int(wrong.sum()),
+            "cannot_tell": int((flagged & ~wrong).sum()),
+            "expected_false_alarms": decision.expected_false_alarms,
+            "threshold": decision.threshold,
+            "classes": pd.DataFrame(classes).to_dict("records"),
+            "transition": {
+                "rows": "true class",
+                "columns": "given class",
+                "classes": list(self.class_names),
+                "value": decision.transition.tolist(),
+                "low": decision.transition_low.tolist(),
+                "high": decision.transition_high.tolist(),
+            },
+            "settings": self.settings,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    def save(self, folder: StrPath, *, parquet: bool = False) -> None:
+        """Write ``issues.csv``, ``labels_clean.csv`` and ``summary.json`` into `folder`.
+
+        ``labels_clean.csv`` has a row per labelled node: ``node``, ``name``, ``label`` (corrected;
+        empty where it is removed), ``was`` and ``changed``.
+
+        Args:
+            folder: made where it is missing.
+            parquet: write ``issues.parquet`` too.
+        """
+        folder = Path(folder)
+        write_table(self.issues, folder / "issues.csv")
+        if parquet:
+            write_table(self.issues, folder / "issues.parquet")
+        write_table(self._label_table(), folder / "labels_clean.csv")
+        write_json(self.summary(), folder / "summary.json")
+
+    def _label_table(self) -> pd.DataFrame:
+        nodes = np.flatnonzero(self.given >= 0)
+        names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
+        clean, was = self.clean_labels()[nodes], self.given[nodes]
+        columns: dict[str, Any] = {"node": nodes}
+        if self.node_names is not None:
+            columns["name"] = np.array(self.node_names, dtype=object)[nodes]
+        columns |= {"label": names[clean], "was": names[was], "changed": clean != was}
+        return pd.DataFrame(columns)
+
+    def to_html(self, path: StrPath) -> None:
         """Write the audit as one page that needs no network."""
         from erase.report.audit_page import write_audit_page  # report lies above: it shows audits
 

@@ -1,0 +1,57 @@
+"""What the labels and predictions around a node say about its label."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the neighbours of n labelled nodes say; a share among nobody is NaN.
+
+    Attributes:
+        neighbours: [n] how many there are.
+        agree: [n] of those with a label, the share that carries the node's given one.
+        suggested: [n] of those with a label, the share that carries the suggested one.
+        proba: [n] mean over all of them of the probability of the node's given class. It leans
+            towards that class: the models that judge the neighbours know the node's label.
+    """
+
+    neighbours: NDArray[np.int64]
+    agree: NDArray[np.float64]
+    suggested: NDArray[np.float64]
+    proba: NDArray[np.float64]
+
+
+def neighbour_evidence(
+    edge_index: NDArray[np.int64],
+    given: NDArray[np.int64],
+    suggested: NDArray[np.int64],
+    proba: NDArray[np.floating],
+) -> Evidence:
+    """Return what the neighbours of every labelled node say, in node order; linear in the edges.
+
+    Args:
+        edge_index: [2, E] both directions of every edge.
+        given: [N] given class, -1 where none.
+        suggested: [N] suggested class; read at labelled nodes only.
+        proba: [N, K].
+    """
+    node, neighbour = edge_index[:, given[edge_index[0]] >= 0]
+    around = given[neighbour]
+
+    def total(values: NDArray[Any]) -> NDArray[np.float64]:
+        sums = np.bincount(node, values, minlength=len(given))
+        return sums[given >= 0].astype(np.float64)
+
+    neighbours = total(np.ones(len(node)))
+    labelled = total(around >= 0)
+    with np.errstate(invalid="ignore"):  # 0 / 0
+        return Evidence(
+            neighbours=neighbours.astype(np.int64),
+            agree=total(around == given[node]) / labelled,
+            suggested=total(around == suggested[node]) / labelled,
+            proba=total(proba[neighbour, given[node]]) / neighbours,
+        )
