@@ -1,8 +1,9 @@
 """The audit: which given labels are wrong, what they should be, and how sure one can be."""
 
 from erase.auditing.decision import Decision, Estimate
+from erase.auditing.detectors import DETECTORS
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
 from erase.auditing.run import audit
 
-__all__ = ["Audit", "Decision", "Estimate", "Judged", "audit"]
+__all__ = ["DETECTORS", "Audit", "Decision", "Estimate", "Judged", "audit"]
