@@ -1,6 +1,7 @@
 """Where an epoch's time goes, stage by stage, beside the least it could take on this machine.
 
-    ERASE_DATA=... python benchmarks/profile_stages.py [cora citeseer pubmed arxiv] [--device cuda]
+    ERASE_DATA=... python benchmarks/profile_stages.py [cora citeseer pubmed arxiv]
+        [--device cuda] [--records FILE]
 
 The floor of a stage is the larger of its multiplications at the measured rate of a matrix product,
 and its bytes at the measured bandwidth of a copy; bytes count every operand and result once.
@@ -9,10 +10,13 @@ fit on a GPU they are recorded once and replayed.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -22,7 +26,7 @@ from erase.coding import rate_reduction
 from erase.heads import classify
 from erase.methods.erase import ERASE, _EraseLearner
 from erase.task import NodeTask
-from speed import arxiv_sized
+from speed import arxiv_sized, machine_name, versions
 
 
 @dataclass(frozen=True)
@@ -135,28 +139,50 @@ def stages(learner: _EraseLearner) -> list[Stage]:
     ]
 
 
-def table(dataset: str, device: str, rate: float, bandwidth: float) -> str:
-    """Return the profile of one graph as a table."""
+def measure(dataset: str, device: str, rate: float, bandwidth: float) -> dict[str, Any]:
+    """Return the profile of one graph: each stage's time, floor and memory."""
     if dataset == "arxiv":
         clean = erase.load_dataset("citations", **arxiv_sized(1))
     else:
         clean = erase.load_dataset(dataset)
     task = NodeTask.from_data(erase.corrupt(clean, "symmetric", 0.3))
     learner = _EraseLearner(ERASE.preset("reference", dataset, device=device), [task], [0])
-    lines = [
-        f"{dataset}: {task.num_nodes:,} nodes, {task.num_edges:,} edges, K = {task.num_classes}",
-        f"  {'stage':26} {'ms':>9} {'floor ms':>9} {'times':>6} {'allocates MB':>13}",
-    ]
-    total = floor_total = 0.0
+    rows = []
     for stage in stages(learner):
         took = seconds(stage.work)
         floor = max(stage.operations / rate, 4 * stage.numbers / bandwidth)
+        rows.append(
+            {
+                "stage": stage.name,
+                "milliseconds": round(1e3 * took, 3),
+                "floor_milliseconds": round(1e3 * floor, 3),
+                "allocated_megabytes": round(allocated(stage.work) / 1e6, 1),
+            }
+        )
+    return {
+        "dataset": dataset,
+        "nodes": task.num_nodes,
+        "edges": task.num_edges,
+        "classes": task.num_classes,
+        "stages": rows,
+    }
+
+
+def table(profiled: dict[str, Any]) -> str:
+    """Return a profile as text."""
+    lines = [
+        "{dataset}: {nodes:,} nodes, {edges:,} edges, K = {classes}".format(**profiled),
+        f"  {'stage':26} {'ms':>9} {'floor ms':>9} {'times':>6} {'allocates MB':>13}",
+    ]
+    total = floor_total = 0.0
+    for row in profiled["stages"]:
+        took, floor = row["milliseconds"], row["floor_milliseconds"]
         total, floor_total = total + took, floor_total + floor
         lines.append(
-            f"  {stage.name:26} {1e3 * took:9.2f} {1e3 * floor:9.2f} {took / floor:6.1f} "
-            f"{allocated(stage.work) / 1e6:13.1f}"
+            f"  {row['stage']:26} {took:9.2f} {floor:9.2f} {took / max(floor, 1e-3):6.1f} "
+            f"{row['allocated_megabytes']:13.1f}"
         )
-    lines.append(f"  {'epoch':26} {1e3 * total:9.2f} {1e3 * floor_total:9.2f}")
+    lines.append(f"  {'epoch':26} {total:9.2f} {floor_total:9.2f}")
     return "\n".join(lines)
 
 
@@ -164,11 +190,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("datasets", nargs="*", default=["cora", "citeseer", "pubmed", "arxiv"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--records", type=Path, help="append each profile to this file")
     options = parser.parse_args()
+    about = {"machine": machine_name(options.device), "versions": versions()}
     rate, bandwidth = machine(options.device)
     print(f"matrix product {rate / 1e9:.0f} Gflop/s, copy {bandwidth / 1e9:.1f} GB/s\n")
     for dataset in options.datasets:
-        print(table(dataset, options.device, rate, bandwidth), end="\n\n", flush=True)
+        profiled = measure(dataset, options.device, rate, bandwidth)
+        print(table(profiled), end="\n\n", flush=True)
+        if options.records:
+            floors = {"gflops": round(rate / 1e9), "gigabytes_a_second": round(bandwidth / 1e9, 1)}
+            with options.records.open("a") as file:
+                file.write(json.dumps(profiled | floors | about) + "\n")
 
 
 if __name__ == "__main__":

@@ -168,6 +168,16 @@ def arxiv_sized(times: int) -> dict[str, Any]:
     }
 
 
+def machine_name(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def versions() -> dict[str, str]:
+    return {"erase": erase.__version__, "torch": str(torch.__version__)}
+
+
 MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "cpu": {
         "cora": lambda: epoch_ratio("cora", "cpu", 16),
@@ -192,12 +202,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="measures to make (default: all of the device)")
     parser.add_argument("--records", type=Path, default=RECORDS)
     options = parser.parse_args()
-    machine = {
-        "machine": torch.cuda.get_device_name()
-        if options.device == "cuda"
-        else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {"erase": erase.__version__, "torch": torch.__version__},
-    }
+    machine = {"machine": machine_name(options.device), "versions": versions()}
     options.records.parent.mkdir(parents=True, exist_ok=True)
     for name, measure in MEASURES[options.device].items():
         if options.only and name not in options.only:

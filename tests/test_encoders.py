@@ -245,3 +245,14 @@ def test_an_encoder_is_two_layers_with_their_own_activations(kind: str) -> None:
 def test_attention_heads_are_the_first_layers() -> None:
     gat: Any = encoder(heads=2)
     assert (gat.first.heads, gat.second.heads) == (2, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("share", "kept_sparse"), [(0.01, True), (0.2, False)])
+def test_features_on_a_gpu_are_dense_where_that_is_faster(share: float, kept_sparse: bool) -> None:
+    x = torch.rand(50, 40) * (torch.rand(50, 40) < share)
+    features = Features(x.to_sparse_csr().cuda())
+    assert (features._pattern is not None) == kept_sparse
+    weight = torch.rand(3, 40, 5)
+    torch.testing.assert_close(features.project(weight.cuda()).cpu(), x @ weight)

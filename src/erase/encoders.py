@@ -19,6 +19,8 @@ from erase.graph import Graph, Pattern, attend, sparse_product
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
+# Above this share of entries a GPU multiplies features faster as a dense matrix, zeros and all.
+_DENSE_SHARE = 0.04
 _leaky_backward = torch.ops.aten.leaky_relu_backward  # g where h > 0, slope · g elsewhere
 
 Activation = Literal["leaky-l1", "relu", "l1-relu", "l2-relu", "l2", "none"]
@@ -32,6 +34,8 @@ class Features:
     """
 
     def __init__(self, x: Tensor) -> None:
+        if x.is_cuda and x.is_sparse_csr and x.values().numel() > _DENSE_SHARE * x.numel():
+            x = x.to_dense()
         self.shape = x.shape
         self._pattern: Pattern | None = None
         self._values = x  # [N, F] or [nnz]; with a leading run dimension after dropout
