@@ -219,6 +219,7 @@ def test_defaults_of_the_commands() -> None:
         "noise": None,
         "draw": None,  # redrawn
         "validation": None,  # clean
+        "clean": False,
         "resume": False,
         "precision": "float32",
         "deterministic": False,

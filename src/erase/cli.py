@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import torch
 from torch_geometric.data import Data
 
 import erase
+from erase.auditing import JUDGE_EPOCHS, Audit, audit
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
+from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
 from erase.bench.records import read
 from erase.bench.runner import GPU_BATCH, Execution, run_cells
@@ -36,9 +39,9 @@ from erase.datasets import DATASETS, load_dataset
 from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits
+from erase.fields import encode_labels, read_splits, without_splits
 from erase.heads import HEADS
-from erase.io import atomic_write, read_graph, read_json, write_json, write_table
+from erase.io import atomic_write, need_pyarrow, read_graph, read_json, write_json, write_table
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
@@ -135,9 +138,62 @@ def _parser() -> argparse.ArgumentParser:
         help="with --noise: validation labels stay clean, the default, are corrupted too, or are "
         "not used",
     )
+    fit.add_argument(
+        "--clean",
+        action="store_true",
+        help="audit the labels first, as `erase audit` does, and train on the corrected ones",
+    )
     fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
     _arithmetic(fit)
     _shared(fit, out=None)
+
+    check_labels = commands.add_parser(
+        "audit",
+        help="which labels are wrong, what they should be, how sure that is",
+        description="Judge every given label by models that never saw it. Writes issues.csv, the "
+        "labels with the most suspicious first; labels_clean.csv; summary.json; and report.html, "
+        "a page to look through them.",
+    )
+    check_labels.set_defaults(run=_audit)
+    check_labels.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
+    check_labels.add_argument(
+        "--method", default="erase", choices=METHODS, help="the judge (default: %(default)s)"
+    )
+    check_labels.add_argument(
+        "--preset", choices=RECIPES, default="reference", help="ERASE's recipe: %(default)s"
+    )
+    check_labels.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"a parameter of the method, as often as needed; epochs are {JUDGE_EPOCHS} at first",
+    )
+    check_labels.add_argument(
+        "--folds", type=_count, default=5, help="how many judges (default %(default)s)"
+    )
+    check_labels.add_argument(
+        "--max-false-alarms",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="largest expected share of right labels among the flagged (default %(default)s)",
+    )
+    check_labels.add_argument(
+        "--all-labels",
+        action="store_true",
+        help="judge the labels of test nodes too: forget the splits",
+    )
+    check_labels.add_argument(
+        "--noise",
+        metavar="KIND:RATE",
+        help="corrupt the labels first (see `erase list noises`), and report how many were found",
+    )
+    check_labels.add_argument(
+        "--parquet", action="store_true", help="write issues.parquet too, which keeps types"
+    )
+    _arithmetic(check_labels)
+    _shared(check_labels, out=None, named="out/GRAPH-audit")
 
     search = commands.add_parser(
         "tune",
@@ -360,6 +416,17 @@ def _fit(options: argparse.Namespace) -> None:
         return
     task = NodeTask.of(given)
     out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
+    cleaned: dict[str, Any] | None = None
+    if options.clean:
+        _say(options, "Auditing the labels …")
+        shared = {"seed": options.seed, "device": options.device, "epochs": JUDGE_EPOCHS}
+        judge = ERASE.preset(dataset=name, **shared)
+        found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
+        found.save(out / "audit")
+        task = NodeTask.of(found.clean_graph(given))
+        told = ("labels", "noise_rate", "flagged", "wrong", "cannot_tell")
+        cleaned = {key: found.summary()[key] for key in told}
+        _say(options, f"{_audit_lines(found)}\nTraining on the corrected labels …")
     start = time.perf_counter()
     method.fit(
         task, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
@@ -372,6 +439,7 @@ def _fit(options: argparse.Namespace) -> None:
         "device": str(resolve_device(method.device)),
         "noise": options.noise,
         "protocol": vars(protocol) if options.noise else None,
+        "clean": cleaned,
         "best_epoch": method.best_epoch_,
         "epochs_run": len(method.history_),
         "scores": scores,
@@ -386,6 +454,74 @@ def _fit(options: argparse.Namespace) -> None:
     write_json(summary, out / "summary.json")
     options.checkpoint.unlink(missing_ok=True)
     _report(options, summary, _score_table({options.method: scores}), f"Results are in {out}.")
+
+
+def _audit(options: argparse.Namespace) -> None:
+    clean, name = _graph(options.graph)
+    if options.all_labels:
+        clean = without_splits(clean)
+    if "epochs" in METHODS[options.method]().get_params(deep=False):
+        options.set.insert(0, f"epochs={JUDGE_EPOCHS}")  # a user's own comes later
+    judge = _method(options, name)
+    given = clean
+    if options.noise is not None:
+        given = given_labels(clean, *_noise(options.noise), options.seed, PROTOCOLS["honest"])
+    if options.parquet:
+        need_pyarrow()
+    task = NodeTask.of(given)
+    out = options.out or Path("out") / f"{name}-audit"
+    out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
+    found = audit(
+        task,
+        method=judge,
+        folds=options.folds,
+        max_false_alarms=options.max_false_alarms,
+        seed=options.seed,
+        progress=not options.quiet,
+    )
+    found = replace(found, settings={"graph": options.graph, **found.settings})
+    found.save(out, parquet=options.parquet)
+    summary = found.summary()
+    shown = [_audit_lines(found), _issue_table(found)]
+    if options.noise is not None:
+        summary |= {"noise": options.noise, "scores": score_audit(found, clean)}
+        write_json(summary, out / "summary.json")
+        shown.insert(1, _detection_lines(options.noise, summary["scores"]))
+    _say(options, "Writing the page …")
+    found.to_html(out / "report.html")
+    last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
+    _report(options, summary, "\n\n".join(shown), last)
+
+
+def _audit_lines(found: Audit) -> str:
+    """Return how noisy the labels are and what is flagged, in sentences."""
+    told, rate = found.summary(), found.decision.noise_rate
+    return (
+        f"{told['labels']} given labels of {told['nodes']} nodes: {rate.value:.1%} are wrong "
+        f"(90 % interval: {rate.low:.1%} to {rate.high:.1%}).\n"
+        f"{told['flagged']} are flagged: {told['wrong']} with another label to suggest, "
+        f"{told['cannot_tell']} where one can't tell; "
+        f"{told['expected_false_alarms']:.0%} of these alarms are expected to be false."
+    )
+
+
+def _issue_table(found: Audit, rows: int = 10) -> str:
+    """Return the most suspicious labels."""
+    worst = found.issues[found.issues["is_issue"]].head(rows)
+    if worst.empty:
+        return "No label is suspicious enough to be flagged."
+    who = "name" if "name" in worst else "node"
+    columns = [who, "given", "suggested", "quality", "neighbours", "neighbours_agree"]
+    shown = worst[columns].rename(columns={"neighbours_agree": "agree"})
+    return str(shown.to_string(index=False, float_format="{:.2f}".format, na_rep="–"))
+
+
+def _detection_lines(noise: str, scores: dict[str, float]) -> str:
+    """Return how good the audit was, where the truth is known."""
+    counts = f"{scores['mislabelled']} of {scores['labels']} labels"
+    shares = {key: value for key, value in scores.items() if isinstance(value, float)}
+    told = ", ".join(f"{key.replace('_', ' ')} {value:.3f}" for key, value in shares.items())
+    return f"{noise} made {counts} wrong. Against the truth: {told}."
 
 
 def _bench(options: argparse.Namespace) -> int:

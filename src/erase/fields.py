@@ -6,6 +6,7 @@ This still sees test labels: it is for those who score, corrupt or store a graph
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,6 +232,17 @@ def read_splits(data: Data, y: Tensor) -> Splits:
     if train is None:
         train = (y >= 0) & ~val & (~test if test is not None else ~nobody)
     return Splits(train, val, ~train & ~val if test is None else test, given)
+
+
+def without_splits(data: Data) -> Data:
+    """Return a copy of `data` without its splits, in which every labelled node trains."""
+    copied = copy(data)
+    for words in SPLIT_WORDS.values():
+        names = [*words, *(f"{word}_{form}" for word in words for form in _SPLIT_FORMS)]
+        for name in names:
+            if name in copied and (name not in words or _holds_nodes(copied[name])):
+                del copied[name]
+    return copied
 
 
 def node_mask(value: Any, n: int, name: str) -> Tensor:

@@ -112,12 +112,13 @@ def _table_bytes(table: pd.DataFrame, suffix: str) -> bytes:
     if suffix == ".csv":
         return bytes(table.to_csv(index=False, lineterminator="\n").encode())
     if suffix == ".parquet":
-        _need_pyarrow()
+        need_pyarrow()
         return bytes(table.to_parquet(index=False))
     raise EraseError("a table's name ending in .csv or .parquet", f"{suffix!r}", "Use one of them.")
 
 
-def _need_pyarrow() -> None:
+def need_pyarrow() -> None:
+    """Raise an EraseError where pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         raise EraseError(
             "pyarrow, to read or write Parquet",
@@ -297,7 +298,7 @@ def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
 
 def _read_table(path: Path, name: str) -> pd.DataFrame:
     if path.suffix == ".parquet":
-        _need_pyarrow()
+        need_pyarrow()
         return pd.read_parquet(path)
     # as a row, for pandas renames the second of two equal names
     first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)

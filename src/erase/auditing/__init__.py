@@ -4,6 +4,6 @@ from erase.auditing.decision import Decision, Estimate
 from erase.auditing.detectors import DETECTORS
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
-from erase.auditing.run import audit
+from erase.auditing.run import JUDGE_EPOCHS, audit
 
-__all__ = ["DETECTORS", "Audit", "Decision", "Estimate", "Judged", "audit"]
+__all__ = ["DETECTORS", "JUDGE_EPOCHS", "Audit", "Decision", "Estimate", "Judged", "audit"]

@@ -1,0 +1,185 @@
+"""How found errors compare with the true ones, and the cells of `erase bench` that ask for it."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    matthews_corrcoef,
+    roc_auc_score,
+)
+from torch_geometric.data import Data
+
+from erase.auditing import DETECTORS, JUDGE_EPOCHS, Audit, Decision, Judged
+from erase.auditing.decision import decide
+from erase.auditing.detectors import Detection
+from erase.bench.records import Cell
+from erase.errors import EraseError
+from erase.fields import encode_labels
+from erase.methods import METHODS
+from erase.methods.base import SHARE, Number
+from erase.task import NodeTask
+
+Bools = NDArray[np.bool_]
+
+
+def detection_scores(
+    quality: NDArray[np.float64], is_issue: Bools, wrong: Bools
+) -> dict[str, float]:
+    """Return how well n labels were told apart, in shares of 1; higher is better, but for alarms.
+
+    ``auroc``, ``average_precision``
+        of the ranking by quality, the lowest first; left out where no label is wrong, or all are.
+    ``precision_at_t``
+        the share of wrong labels among the T of lowest quality, T being how many are wrong; labels
+        of equal quality share the last places.
+    ``f1``, ``mcc``, ``recall``
+        of what is flagged.
+    ``false_alarms``
+        the share of right labels among the flagged; left out where nothing is.
+
+    Args:
+        quality: [n] 1: surely right, 0: surely wrong.
+        is_issue: [n] what is flagged.
+        wrong: [n] the truth.
+    """
+    scores = {
+        "f1": float(f1_score(wrong, is_issue, zero_division=0)),
+        "mcc": float(matthews_corrcoef(wrong, is_issue)),
+    }
+    if is_issue.any():
+        scores["false_alarms"] = float(np.mean(~wrong[is_issue]))
+    if wrong.any() and not wrong.all():
+        scores |= {
+            "recall": float(np.mean(is_issue[wrong])),
+            "auroc": float(roc_auc_score(wrong, -quality)),
+            "average_precision": float(average_precision_score(wrong, -quality)),
+            "precision_at_t": _precision_at(int(wrong.sum()), quality, wrong),
+        }
+    return scores
+
+
+def _precision_at(count: int, quality: NDArray[np.float64], wrong: Bools) -> float:
+    """Return the share of wrong labels among the `count` of lowest quality, ties in any order."""
+    last = np.sort(quality)[count - 1]
+    below, tied = quality < last, quality == last
+    return float(wrong[below].sum() + (count - below.sum()) * wrong[tied].mean()) / count
+
+
+def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
+    """Return how an audit compares with the labels of `clean`: `detection_scores`, and more.
+
+    ``mislabelled``, ``labels``
+        how many of the judged labels are wrong, of how many whose truth is known.
+    ``noise_rate_error``
+        the estimated share of wrong labels less the true one.
+    ``suggestions_right``
+        of the wrong labels that are flagged, those whose suggested class is the true one; left out
+        where there are none.
+    """
+    truth, class_names, _ = encode_labels(clean)
+    true = truth.numpy()
+    if class_names != audit.class_names or len(true) != len(audit.given):
+        raise EraseError(
+            "the clean labels of the graph that was audited",
+            "one with other nodes or classes",
+            "Pass the graph whose labels were corrupted.",
+        )
+    known = true[audit.given >= 0] >= 0  # of the labelled nodes, those whose truth is known
+    given, true = (labels[audit.given >= 0][known] for labels in (audit.given, true))
+    decision = audit.decision
+    wrong, flagged = given != true, decision.is_issue[known]
+    scores = {
+        "labels": len(wrong),
+        "mislabelled": int(wrong.sum()),
+        "noise_rate_error": decision.noise_rate.value - float(wrong.mean()),
+    }
+    if (found := wrong & flagged).any():
+        right = decision.suggested[known] == true
+        scores["suggestions_right"] = float(np.mean(right[found]))
+    return scores | detection_scores(decision.quality[known], flagged, wrong)
+
+
+AUDIT = "audit"
+DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
+OUR_JUDGE, THEIR_JUDGE = "erase", "ce"
+
+
+def detects(cell: Cell) -> bool:
+    """Return whether a cell is about finding wrong labels, and not about predicting right ones."""
+    return cell.method in DETECTING
+
+
+@dataclass(frozen=True)
+class DetectionSetup:
+    """What the parameters of a cell that `detects` say.
+
+    Attributes:
+        judge: the cell of the method that judges the labels: that of ``params["judge"]``, with the
+            epochs of an audit's judges; parameters that are not listed here are changes to it.
+        folds: of labels, each judged by a model that did not see it.
+        max_false_alarms: what the audit is asked for; its rivals cannot be asked.
+    """
+
+    judge: Cell
+    folds: int = 5
+    max_false_alarms: float = 0.2
+
+    @classmethod
+    def of(cls, cell: Cell) -> Self:
+        """Read a cell's parameters; raise an EraseError for one that cannot be used."""
+        params = dict(cell.params)
+        judge = params.pop("judge", None)
+        if judge not in METHODS:
+            raise EraseError(
+                f"a judge of {cell.method} among {', '.join(METHODS)}",
+                f"judge = {judge!r}",
+                "Name one in params.",
+            )
+        folds = params.pop("folds", cls.folds)
+        asked = params.pop("max_false_alarms", cls.max_false_alarms)
+        for key, value, limit in (
+            ("folds", folds, Number(low=2, whole=True)),
+            ("max_false_alarms", asked, SHARE),
+        ):
+            if not limit.accepts(value):
+                raise EraseError(f"{key} to be {limit}", f"{key} = {value!r}", f"Correct {key}.")
+        if "epochs" in METHODS[judge]().get_params(deep=False):
+            params.setdefault("epochs", JUDGE_EPOCHS)
+        return cls(replace(cell, method=judge, params=params), folds, asked)
+
+
+def score_detection(cell: Cell, judged: Judged, task: NodeTask, clean: Data) -> dict[str, float]:
+    """Return how the detector of a cell, given the judges' answers, compares with the truth.
+
+    Besides `detection_scores`: ``labels`` and ``mislabelled``, how many there are; ``flagged``, how
+    many are flagged; and of the audit ``noise_rate``, its estimate, ``noise_rate_low`` and
+    ``noise_rate_high``, its interval, and ``noise_rate_error``, the estimate less the true share.
+    """
+    truth, _, _ = encode_labels(clean)
+    labelled = judged.given >= 0
+    true, given = truth.numpy()[labelled], judged.given[labelled]
+    known = true >= 0
+    wrong = (given != true)[known]
+    scores: dict[str, float] = {"labels": len(wrong), "mislabelled": int(wrong.sum())}
+    found: Decision | Detection
+    if cell.method == AUDIT:
+        asked = DetectionSetup.of(cell).max_false_alarms
+        proba = judged.proba[labelled].astype(np.float64)
+        proba /= proba.sum(1, keepdims=True)
+        found = decide(given, proba, max_false_alarms=asked, seed=cell.seed)
+        rate = found.noise_rate
+        scores |= {
+            "noise_rate": rate.value,
+            "noise_rate_low": rate.low,
+            "noise_rate_high": rate.high,
+            "noise_rate_error": rate.value - float(wrong.mean()),
+        }
+    else:
+        found = DETECTORS[cell.method](judged, task.edge_index, cell.seed)
+    flagged = found.is_issue[known]
+    scores["flagged"] = int(flagged.sum())
+    return scores | detection_scores(found.quality[known], flagged, wrong)
