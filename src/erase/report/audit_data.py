@@ -197,9 +197,9 @@ def _chosen(audit: Audit, ranked: Nodes, alike: Nodes) -> Nodes:
     if n <= _NODES:
         return np.arange(n)
     first = ranked[: _NODES // 4]
-    suspicious = np.zeros(n, dtype=bool)
-    suspicious[first] = True
-    around = audit.edge_index[1][suspicious[audit.edge_index[0]]]
+    rank = _ranks(first, n)
+    ends = audit.edge_index[:, rank[audit.edge_index[0]] < len(first)]
+    around = ends[1][np.argsort(rank[ends[0]], kind="stable")]
     wanted = np.concatenate([first, alike[alike >= 0], around, ranked, np.arange(n)])
     nodes, turn = np.unique(wanted, return_index=True)
     return np.sort(nodes[np.argsort(turn)[:_NODES]])
@@ -212,12 +212,18 @@ def _edges(edge_index: Nodes, ranked: Nodes, here: Nodes) -> tuple[Nodes, Nodes]
     ends = edge_index[:, kept]
     a, b = a[kept], b[kept]
     if len(a) > _EDGES:
-        rank = np.full(len(here), len(ranked))
-        rank[ranked] = np.arange(len(ranked))
+        rank = _ranks(ranked, len(here))
         first = np.argsort(rank[ends].min(0), kind="stable")[:_EDGES]
         a, b = a[first], b[first]
     order = np.lexsort((b, a))
     return np.bincount(a, minlength=int(here.max(initial=-1)) + 1), b[order]
+
+
+def _ranks(ranked: Nodes, n: int) -> Nodes:
+    """Return the position [n] of each node in `ranked`, and its length where it is not there."""
+    rank = np.full(n, len(ranked))
+    rank[ranked] = np.arange(len(ranked))
+    return rank
 
 
 def _at(proba: NDArray[np.float64], classes: Nodes) -> NDArray[np.float64]:

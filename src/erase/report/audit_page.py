@@ -252,7 +252,7 @@ def _method(audit: Audit) -> list[Block]:
         ),
     ]
     if audit.notes:
-        body.append(Text(f"What was done to the graph first: {' '.join(audit.notes)}"))
+        body.append(Text(f"Notes: {' '.join(audit.notes)}"))
     rows = [[name, _shown(value)] for name, value in settings.items()]
     rows.append(["seconds", f"{audit.seconds:.0f}"])
     body.append(Table(["Setting", "Value"], rows))
