@@ -38,19 +38,20 @@ INTRODUCTION = """\
 
 Made by `make results` from the records in `benchmarks/records`; edit neither by hand.
 
-The paper's evaluation, rerun: ERASE, the seven methods it is compared with, and two sanity rows
-that nobody proposed (a GCN with cross-entropy, and label propagation without any training), all on
-the same graphs, splits and wrong labels. Every table shows our mean over the runs with the paper's
-figure beside it. The main comparison is made under two protocols, because the published figures
-rest on one draw of the noise and on clean validation labels, which nobody has whose labels are
-wrong. Whether two methods differ is judged by a paired test over runs with equal seeds."""
+The paper's evaluation, rerun: ERASE, the seven methods it is compared with, and three sanity rows
+that nobody proposed (a GCN with cross-entropy, label propagation without any training, and logistic
+regression on smoothed features), all on the same graphs, splits and wrong labels. Every table shows
+our mean over the runs with the paper's figure beside it. The main comparison is made under two
+protocols, because the published figures rest on one draw of the noise and on clean validation
+labels, which nobody has whose labels are wrong. Whether two methods differ is judged by a paired
+test over runs with equal seeds."""
 
 PROTOCOL_WORDS = {
     "paper": """\
 One draw of the noise serves all runs of a cell, the one behind the published figures; only the seed
 of the initial weights and of dropout changes. Training labels are noisy, the validation labels that
-choose the epoch are clean. Standard deviations are over seeds, and say nothing about other
-draws.""",
+choose the epoch are clean; the row of smoothed features, which has no epochs, trains on them too.
+Standard deviations are over seeds, and say nothing about other draws.""",
     "honest": """\
 The noise is drawn anew for every run, and corrupts validation labels as it does training labels.
 All methods get the same draws, so that runs of equal seed are pairs. The published figures stand

@@ -451,7 +451,7 @@ def test_csv_holds_every_entry() -> None:
     table = build("main", [*runs(OURS), *runs(THEIRS, method="gce")])
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
     spots = list(table.spots())
-    assert len(rows) == len(spots) == 4 * 10 * 10
+    assert len(rows) == len(spots) == 4 * 11 * 10
     for row, (key, entry) in zip(rows, ((s.row.key, s.entry) for s in spots), strict=True):
         assert row["row"] == key
         assert int(row["runs"]) == entry.runs

@@ -13,6 +13,7 @@ METHOD_NAMES: dict[str, str] = {
     # sanity rows
     "ce-gcn": "CE with GCN",
     "label-propagation": "label propagation",
+    "smoothed": "smoothed features",
 }
 
 PAPER_METHODS = tuple(METHOD_NAMES)[:8]

@@ -16,6 +16,7 @@ from erase.methods.label_propagation import LabelPropagation
 from erase.methods.mcr2 import MCR2
 from erase.methods.pignn import PIGNN
 from erase.methods.rtgnn import RTGNN
+from erase.methods.smoothed import SmoothedLogReg
 
 METHODS: dict[str, type[NodeClassifier]] = {
     "erase": ERASE,
@@ -28,6 +29,7 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "rtgnn": RTGNN,
     "pignn": PIGNN,
     "label-propagation": LabelPropagation,
+    "smoothed": SmoothedLogReg,
 }
 
 

@@ -1,0 +1,249 @@
+"""Views: what a node's features say together with those of the nodes around it, without training.
+
+A view is a matrix [N, d] with one row per node, made from features and edges alone. No label and no
+seed takes part: the same graph has the same view every time. Memory is linear in nodes, features
+and edges; nothing of size N×N exists.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from erase.graph import Pattern
+
+_MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
+_ALIKE = 1e-6  # variance of a column, or length of a row, that is rounding
+_COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
+_STEPS_TO_ONE = 2**20  # cosines are rounded to this many: what differs by rounding only is a tie
+_MOST_NODES_IN_FULL = 50_000
+
+
+def weigh(x: Tensor) -> Tensor:
+    """Return the features with columns weighed by what they tell, and rows of length 1 [N, F].
+
+    ======================== ================================================== ========
+    at most half non-zero    entry                                              returned
+    ======================== ================================================== ========
+    yes, none negative       x_ij · log(N / number of i with x_ij ≠ 0): tf-idf  CSR
+    yes, some negative       x_ij / root mean square of column j                CSR
+    no                       (x_ij − mean of column j) / its standard deviation dense
+    ======================== ================================================== ========
+
+    How `x` is stored makes no difference. A row or column that says nothing is zero.
+
+    Args:
+        x: [N, F], dense or CSR.
+
+    >>> weigh(torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 3.0]])).to_dense()  # log 1 = 0, log 2
+    tensor([[0., 0., 0.],
+            [0., 0., 1.]])
+    """
+    sparse = x.layout == torch.sparse_csr
+    filled = int(torch.count_nonzero(x.values() if sparse else x))
+    if filled > _MOST_WORDS * x.shape[0] * x.shape[1]:
+        return normalize(_standardise(x.to_dense() if sparse else x), dim=1)
+    pattern, values = _entries(x if sparse else x.to_sparse_csr())
+    columns = pattern.transposed
+    turned = values[pattern.t_order]
+    if bool((values < 0).any()):
+        square = columns.row_sum(turned.square()) / x.shape[0]
+        weight = square.rsqrt().where(square > 0, 0.0)
+    else:
+        weight = (x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log()
+    values = values * weight[pattern.indices]
+    length = pattern.row_sum(values.square()).sqrt()
+    values = values / length.where(length > 0, 1.0)[pattern.rows]
+    return pattern.matrix(values.float())
+
+
+def _standardise(x: Tensor) -> Tensor:
+    x = x / x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # squares stay finite
+    variance, mean = torch.var_mean(x, 0, correction=0)
+    return torch.where(variance > _ALIKE**2, (x - mean) * variance.rsqrt(), 0.0)
+
+
+def _entries(x: Tensor) -> tuple[Pattern, Tensor]:
+    """Return a CSR tensor as pattern and values [E] float64."""
+    rows = torch.repeat_interleave(x.crow_indices().diff(), output_size=x.values().numel())
+    pattern = Pattern.from_coordinates(rows, x.col_indices(), (x.shape[0], x.shape[1]))
+    return pattern, x.values().double()
+
+
+def reduce(x: Tensor, width: int) -> Tensor:
+    """Return U Σ [N, min(width, N)] of x ≈ U Σ Vᵀ, the largest singular values; x if F ≤ width.
+
+    Inner products of rows are kept as well as `width` columns can. By a randomised method with a
+    stream of its own, on the CPU; the entry of largest magnitude in a column of U is positive.
+
+    Args:
+        x: [N, F], dense or CSR.
+        width: most columns to return.
+    """
+    if x.shape[1] <= width:
+        return x.to_dense() if x.layout == torch.sparse_csr else x
+    matrix = _scipy_csr(x.cpu()) if x.layout == torch.sparse_csr else x.cpu().numpy()
+    u, sigma, _ = randomized_svd(
+        matrix, min(width, x.shape[0]), transpose=False, flip_sign=True, random_state=0
+    )
+    return torch.from_numpy(np.ascontiguousarray(u * sigma, dtype=np.float32)).to(x.device)
+
+
+def _scipy_csr(x: Tensor) -> Any:
+    parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
+    return sp.csr_matrix(parts, shape=x.shape)
+
+
+def nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the symmetric graph of nearest neighbours: its edges [2, M] and their cosines [M].
+
+    Each node is joined with the `count` others of highest cosine, if that is positive; of equal
+    ones with those of the lowest number. Edges have both directions and are sorted. Cost: N² inner
+    products of rows, in blocks of bounded size.
+
+    Args:
+        x: [N, F], dense or CSR; a row of zeros is near to nobody.
+        count: k.
+
+    >>> nearest(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), 1)  # 2 is near to both
+    (tensor([[0, 1, 2, 2],
+            [2, 2, 0, 1]]), tensor([0.6000, 0.8000, 0.6000, 0.8000]))
+    """
+    n = x.shape[0]
+    count = min(count, n - 1)
+    if count < 1:
+        return torch.zeros(2, 0, dtype=torch.int64, device=x.device), x.new_zeros(0)
+    blocks = _Cosines(x)
+    size = max(1, _COSINES_AT_ONCE // max(x.shape))
+    found = [
+        _highest(blocks(first, min(first + size, n)), first, count) for first in range(0, n, size)
+    ]
+    node, other, cosine = (torch.cat(parts) for parts in zip(*found, strict=True))
+    low, high = torch.minimum(node, other), torch.maximum(node, other)
+    pairs, place = (low * n + high).unique(return_inverse=True)
+    cosine = cosine.new_zeros(len(pairs)).scatter_reduce_(0, place, cosine, "amax")
+    both = torch.cat([pairs, pairs % n * n + pairs // n])
+    both, order = both.sort()
+    return torch.stack([both // n, both % n]), cosine.repeat(2)[order]
+
+
+class _Cosines:
+    """Cosines of some rows of a matrix with all of them."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._sparse = x.layout == torch.sparse_csr
+        if self._sparse:
+            self._pattern, values = _entries(x)
+            length = self._pattern.row_sum(values.square()).sqrt()
+            self._values = (values / length.where(length > 0, 1.0)[self._pattern.rows]).float()
+        else:
+            self._unit = normalize(x, dim=1)
+
+    def __call__(self, first: int, end: int) -> Tensor:
+        """Return the cosines [end − first, N] of the rows from `first` to before `end`."""
+        if not self._sparse:
+            return self._unit[first:end] @ self._unit.T
+        pattern = self._pattern
+        entries = slice(int(pattern.indptr[first]), int(pattern.indptr[end]))
+        chosen = self._values.new_zeros(pattern.shape[1], end - first)
+        chosen[pattern.indices[entries], pattern.rows[entries] - first] = self._values[entries]
+        return pattern.matmul(self._values, chosen).T.contiguous()
+
+
+def _highest(cosines: Tensor, first: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return node, other node and cosine of the highest positive cosines [b, N], as many a row.
+
+    Row i belongs to the node `first` + i, which is not its own neighbour.
+    """
+    nodes = torch.arange(len(cosines), device=cosines.device)
+    cosines = (cosines * _STEPS_TO_ONE).round_() / _STEPS_TO_ONE
+    cosines[nodes, nodes + first] = 0.0
+    least = cosines.topk(count, dim=1).values[:, -1:]
+    row, other = ((cosines >= least) & (cosines > 0)).nonzero(as_tuple=True)
+    found = cosines[row, other]
+    by_cosine = found.argsort(descending=True, stable=True)  # equal ones stay in order
+    order = by_cosine[row[by_cosine].argsort(stable=True)]
+    row, other, found = row[order], other[order], found[order]
+    start = torch.searchsorted(row, nodes)
+    kept = torch.arange(len(row), device=row.device) - start[row] < count
+    return row[kept] + first, other[kept], found[kept]
+
+
+def join(
+    edge_index: Tensor, near: Tensor, cosines: Tensor, weight: float, num_nodes: int
+) -> tuple[Pattern, Tensor]:
+    """Return S = D^-1/2 (A + I + w G) D^-1/2, D the row sums of the sum: pattern and values [E'].
+
+    Args:
+        edge_index: [2, E] of A, both directions.
+        near: [2, M] of G, both directions.
+        cosines: [M] the entries of G.
+        weight: w.
+        num_nodes: N.
+    """
+    n = num_nodes
+    loops = torch.arange(n, device=near.device)
+    rows = torch.cat([edge_index[0], loops, near[0]])
+    cols = torch.cat([edge_index[1], loops, near[1]])
+    ones = cosines.new_ones(edge_index.shape[1] + n)
+    keys, place = (rows * n + cols).unique(return_inverse=True)
+    values = ones.new_zeros(len(keys)).index_add_(0, place, torch.cat([ones, weight * cosines]))
+    pattern = Pattern.from_coordinates(keys // n, keys % n, (n, n))
+    degree = pattern.row_sum(values)
+    return pattern, values * (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
+
+
+def smooth(pattern: Pattern, values: Tensor, x: Tensor, *, restart: float, steps: int) -> Tensor:
+    """Return personalised PageRank of the columns of x: H ← (1−α) S H + α x from H = x [N, d].
+
+    Args:
+        pattern: [N, N] of S.
+        values: [E'] of S.
+        x: [N, d].
+        restart: α.
+        steps: how often; 0 returns x.
+    """
+    h = x
+    for _ in range(steps):
+        h = torch.lerp(pattern.matmul(values, h), x, restart)
+    return h
+
+
+def smoothed_view(
+    x: Tensor,
+    edge_index: Tensor,
+    *,
+    width: int = 256,
+    restart: float = 0.1,
+    steps: int = 20,
+    neighbours: int = 10,
+    neighbour_weight: float = 0.25,
+) -> Tensor:
+    """Return the features, weighed, reduced and smoothed over edges and likeness [N, d].
+
+    `weigh`, `reduce`, `nearest`, `join` and `smooth` in this order; then the mean row is
+    subtracted, and every row scaled to length 1. Neighbours are sought among the weighed features
+    where these are sparse and nodes at most 50,000, among the reduced ones otherwise. A row that
+    is the mean stays zero, but for rounding.
+
+    Args:
+        x: [N, F], dense or CSR.
+        edge_index: [2, E] both directions of every edge, without self-loops.
+        width: d, where F is larger.
+        restart: α, weight of a node's own features in a step.
+        steps: of smoothing.
+        neighbours: k, how many nodes of like features each node is joined with; 0: none.
+        neighbour_weight: w, of such an edge with cosine 1, against an edge of the graph.
+    """
+    n = x.shape[0]
+    weighed = weigh(x)
+    reduced = reduce(weighed, width)
+    in_full = weighed.layout == torch.sparse_csr and n <= _MOST_NODES_IN_FULL
+    near, cosines = nearest(weighed if in_full else reduced, neighbours)
+    pattern, values = join(edge_index, near, cosines, neighbour_weight, n)
+    h = smooth(pattern, values, reduced, restart=restart, steps=steps)
+    return normalize(h - h.mean(0), dim=1, eps=_ALIKE)
