@@ -4,11 +4,12 @@ A node's true class k has probability P_k, and becomes the given label g with pr
 
     p(g) = Σ_k P_k T[k, g],        P(k | g) = P_k T[k, g] / p(g).
 
-T is found by expectation–maximisation on p(g) over all labelled nodes. The judge's probabilities
-are calibrated on the way by a power, P ∝ proba^τ: a judge that learnt from wrong labels is less
-sure of the true class than it should be, and how far p(g) stays below 1 even where the judge is
-surest tells noise from honest doubt. Every τ of a grid is weighed by how well it predicts the given
-labels, which no model that judged a node has seen.
+T is found by expectation–maximisation on p(g) over all labelled nodes, drawn towards noise that
+treats all classes alike by a number of imagined labels. The judge's probabilities are calibrated
+on the way by a power, P ∝ proba^τ: a judge that learnt from wrong labels is less sure of the true
+class than it should be, and how far p(g) stays below 1 even where the judge is surest tells noise
+from honest doubt. Every power and every number of imagined labels is weighed by how well it
+predicts given labels that took part neither in P nor in T.
 """
 
 from dataclasses import dataclass
@@ -22,13 +23,16 @@ from erase.seeds import numpy_stream
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
-_POWERS = np.geomspace(0.5, 8.0, 17)
+_POWERS = np.geomspace(0.5, 8.0, 9)
+_IMAGINED = (0.5, 5.0, 50.0)  # labels of each class that are flipped to all others alike
 _SMALLEST = 1e-6  # a judge's zero: nothing is impossible
-# Counts added to T: a class that nobody holds keeps its label, and any flip is possible.
-_PRIOR_KEPT, _PRIOR_FLIPPED = 1.0, 0.05
-_MOST_STEPS, _SMALL_STEP = 300, 1e-5
+# Counts added to T besides: a class that nobody holds keeps its label, and any flip is possible.
+_KEPT, _POSSIBLE = 1.0, 0.01
+_LEAST_NOISE = 1e-3
+_MOST_STEPS, _SMALL_STEP = 100, 1e-4
+_FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weigh a choice
+_NEGLIGIBLE = 0.01  # weight below which a choice is left out
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
-_NEGLIGIBLE = 0.01  # weight of a power that is not worth resampling
 _INTERVAL = (5.0, 95.0)  # percentiles
 
 
@@ -76,30 +80,33 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     """Return what `proba` says about the `given` labels.
 
     Flagged are the labels of least quality, as many as keep their mean quality, which is the
-    expected share of false alarms, at or below `max_false_alarms`; a label that is itself the most
-    probable one is never flagged. A flagged label is "wrong" where another class is more probable
-    than all the rest together, and otherwise nobody can tell what it should be. Cost: linear in n.
+    expected share of false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where
+    another class is more probable than all the rest together; otherwise nobody can tell what it
+    should be. Cost: linear in n.
 
     Args:
         given: [n] classes 0 … K−1.
         proba: [n, K] out-of-sample: a node's own label took no part in its row.
         max_false_alarms: the largest expected share of right labels among the flagged, in [0, 1].
-        seed: of the resampling behind the intervals.
+        seed: of the folds and samples behind weights and intervals.
     """
     given, proba = _checked(given, proba, max_false_alarms)
     order = np.argsort(given, kind="stable")  # sums over a class become sums over a stretch
-    fits = _fit_powers(given[order], proba[order])
-    posterior = np.empty_like(proba)
-    posterior[order] = sum(fit.weight * fit.posterior for fit in fits)
-    transition = sum((fit.weight * fit.transition for fit in fits), np.zeros(()))
+    fits = _fit(given[order], np.log(np.maximum(proba[order], _SMALLEST)), seed)
+    posterior = np.zeros_like(proba)
+    transition = np.zeros((proba.shape[1], proba.shape[1]))
+    for fit in fits:
+        posterior[order] += fit.weight * _posterior(given[order], fit.calibrated, fit.transition)
+        transition += fit.weight * fit.transition
     rates, transitions = _resampled(given[order], fits, seed)
     quality = posterior[np.arange(len(given)), given]
     suggested = posterior.argmax(1)
-    is_issue = flag(quality, suggested != given, max_false_alarms)
+    is_issue = flag(quality, max_false_alarms)
     sure = posterior.max(1) > 0.5
-    verdict = np.where(is_issue & sure, "wrong", np.where(is_issue | ~sure, "can't tell", "right"))
+    wrong = is_issue & sure & (suggested != given)
+    verdict = np.where(wrong, "wrong", np.where(is_issue | ~sure, "can't tell", "right"))
     low, high = np.percentile(transitions, _INTERVAL, axis=0)
-    rate = float(1 - quality.mean())
+    rate = max(0.0, float(1 - quality.mean()))
     return Decision(
         quality=quality,
         posterior=posterior,
@@ -115,81 +122,123 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     )
 
 
-def flag(
-    quality: Floats, suspicious: NDArray[np.bool_], max_false_alarms: float
-) -> NDArray[np.bool_]:
-    """Return the largest set [n] of suspicious labels, worst first, of mean quality ≤ the limit.
+def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
+    """Return the largest set [n] of labels, worst first, whose mean quality is within the limit.
 
     Labels of equal quality are flagged together or not at all.
 
-    >>> flag(np.array([0.0, 0.1, 0.5, 0.9]), np.array([True] * 4), 0.2).tolist()
+    >>> flag(np.array([0.0, 0.1, 0.5, 0.9]), 0.2).tolist()
     [True, True, True, False]
     """
-    candidates = np.flatnonzero(suspicious)
-    candidates = candidates[np.argsort(quality[candidates], kind="stable")]
-    ranked = quality[candidates]
+    order = np.argsort(quality, kind="stable")
+    ranked = quality[order]
     means = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
     last_of_ties = np.append(np.diff(ranked) > 0, True)[: len(ranked)]
     within = np.flatnonzero((means <= max_false_alarms) & last_of_ties)
     flagged = np.zeros(len(quality), dtype=bool)
     if len(within):
-        flagged[candidates[: within[-1] + 1]] = True
+        flagged[order[: within[-1] + 1]] = True
     return flagged
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
-    """A power of the judge's probabilities, and the transition matrix that goes with it.
+class _Choice:
+    """A power of the judge's probabilities, imagined labels, and the T that goes with them.
 
     Attributes:
         calibrated: [n, K] P ∝ proba^τ.
+        imagined: labels of each class.
         transition: [K, K].
-        posterior: [n, K].
-        weight: how well it predicts the given labels among all powers; weights sum to 1.
+        weight: how well it predicts labels beside the others; weights sum to 1.
     """
 
     calibrated: Floats
+    imagined: float
     transition: Floats
-    posterior: Floats
     weight: float
 
 
-def _fit_powers(given: Classes, proba: Floats) -> list[_Fit]:
-    """Return the powers that matter, for labels sorted by class."""
-    logs = np.log(np.maximum(proba, _SMALLEST))
-    prior = _prior(proba.shape[1])
-    transition = prior / prior.sum(1, keepdims=True)
-    every = np.ones(len(given))
-    fits, evidence = [], []
+def _fit(given: Classes, logs: Floats, seed: int) -> list[_Choice]:
+    """Return the choices that matter, for labels sorted by class and log-probabilities."""
+    n, k = logs.shape
+    stream = numpy_stream(seed, "held-out labels")
+    some = np.sort(stream.permutation(n)[:_WEIGHED])
+    fold = stream.permutation(len(some)) % min(_FOLDS, len(some))
+    start = np.full((k, k), 0.1 / max(k - 1, 1)) + (0.9 - 0.1 / max(k - 1, 1)) * np.eye(k)
+    choices, evidence = [], []
     for power in _POWERS:
-        calibrated = np.exp(power * (logs - logs.max(1, keepdims=True)))
-        calibrated /= calibrated.sum(1, keepdims=True)
-        transition = _maximise(given, calibrated, every, transition, _MOST_STEPS)
-        joint = calibrated * transition[:, given].T
-        likelihood = joint.sum(1)
-        evidence.append(np.log(likelihood).sum() + (prior * np.log(transition)).sum())
-        fits.append((calibrated, transition, joint / likelihood[:, None]))
+        calibrated = _calibrated(logs[some], power)
+        for imagined in _IMAGINED:
+            transition = _maximise(given[some], calibrated, None, start, imagined, _MOST_STEPS)
+            held_out = _held_out(given[some], calibrated, fold, transition, imagined)
+            choices.append((power, imagined, transition))
+            evidence.append(held_out)
     weights = _softmax(np.array(evidence))
-    return [_Fit(*fit, weight=float(weight)) for fit, weight in zip(fits, weights, strict=True)]
+    weights = np.where(weights < _NEGLIGIBLE, 0.0, weights)
+    weights /= weights.sum()
+    fits = []
+    for (power, imagined, transition), weight in zip(choices, weights, strict=True):
+        if weight > 0:
+            calibrated = _calibrated(logs, power)
+            transition = _maximise(given, calibrated, None, transition, imagined, _MOST_STEPS)
+            fits.append(_Choice(calibrated, imagined, transition, float(weight)))
+    return fits
 
 
-def _prior(num_classes: int) -> Floats:
-    prior = np.full((num_classes, num_classes), _PRIOR_FLIPPED)
-    np.fill_diagonal(prior, _PRIOR_KEPT)
-    return prior
+def _calibrated(logs: Floats, power: float) -> Floats:
+    calibrated: Floats = np.exp(power * (logs - logs.max(1, keepdims=True)))
+    calibrated /= calibrated.sum(1, keepdims=True)
+    return calibrated
+
+
+def _held_out(
+    given: Classes, calibrated: Floats, fold: Classes, start: Floats, imagined: float
+) -> float:
+    """Return Σ log p(g) of every fold under the T of the others."""
+    if fold.max(initial=0) == 0:  # a single label: nothing to hold out
+        return float(np.log((calibrated * start[:, given].T).sum(1)).sum())
+    total = 0.0
+    for index in range(fold.max() + 1):
+        inside, outside = fold == index, fold != index
+        transition = _maximise(
+            given[outside], calibrated[outside], None, start, imagined, _MOST_STEPS
+        )
+        total += np.log((calibrated[inside] * transition[:, given[inside]].T).sum(1)).sum()
+    return float(total)
+
+
+def _posterior(given: Classes, calibrated: Floats, transition: Floats) -> Floats:
+    """Return P(k | g) [n, K]."""
+    joint: Floats = calibrated * transition[:, given].T
+    joint /= joint.sum(1, keepdims=True)
+    return joint
 
 
 def _maximise(
-    given: Classes, calibrated: Floats, weights: Floats, transition: Floats, most_steps: int
+    given: Classes,
+    calibrated: Floats,
+    weights: Floats | None,
+    transition: Floats,
+    imagined: float,
+    most_steps: int,
 ) -> Floats:
-    """Return the T [K, K] that expectation–maximisation ends at, from labels sorted by class."""
-    prior = _prior(len(transition))
+    """Return the T [K, K] that expectation–maximisation ends at, from labels sorted by class.
+
+    Row k is the expected counts of labels g of class k, plus imagined ones with the flips of all
+    classes together: a share ρ leaves its class, for every other class alike.
+    """
+    k = len(transition)
+    eye = np.eye(k)
     present, starts = np.unique(given, return_index=True)
     for _ in range(most_steps):
-        posterior = calibrated * transition[:, given].T
-        posterior *= (weights / posterior.sum(1))[:, None]
-        counts = prior.copy()
-        counts[:, present] += np.add.reduceat(posterior, starts, axis=0).T
+        posterior = _posterior(given, calibrated, transition)
+        if weights is not None:
+            posterior *= weights[:, None]
+        counts = np.zeros((k, k))
+        counts[:, present] = np.add.reduceat(posterior, starts, axis=0).T
+        rate = max(1 - float(np.trace(counts)) / counts.sum(), _LEAST_NOISE)
+        alike = rate / max(k - 1, 1) * (1 - eye) + (1 - rate) * eye
+        counts += imagined * alike + _KEPT * eye + _POSSIBLE
         later = counts / counts.sum(1, keepdims=True)
         moved = np.abs(later - transition).max()
         transition = later
@@ -198,25 +247,24 @@ def _maximise(
     return transition
 
 
-def _resampled(given: Classes, fits: list[_Fit], seed: int) -> tuple[Floats, Floats]:
-    """Return the noise rate [B] and T [B, K, K] of B samples of the nodes with replacement."""
+def _resampled(given: Classes, fits: list[_Choice], seed: int) -> tuple[Floats, Floats]:
+    """Return the noise rate [B] and T [B, K, K] of B samples of the nodes with replacement.
+
+    Each sample takes one of the choices, as often as its weight says: what is not known about the
+    choice is part of the spread.
+    """
     stream = numpy_stream(seed, "resampled labels")
-    kept = [fit for fit in fits if fit.weight >= _NEGLIGIBLE]
-    prior = _prior(len(kept[0].transition))
+    n = len(given)
+    taken = stream.choice(len(fits), size=_RESAMPLES, p=[fit.weight for fit in fits])
     rates, transitions = [], []
-    for _ in range(_RESAMPLES):
-        weights = stream.multinomial(len(given), np.full(len(given), 1 / len(given))).astype(float)
-        evidence, rate, found = [], [], []
-        for fit in kept:
-            transition = _maximise(given, fit.calibrated, weights, fit.transition, _RESAMPLED_STEPS)
-            likelihood = (fit.calibrated * transition[:, given].T).sum(1)
-            own = fit.calibrated[np.arange(len(given)), given] * transition[given, given]
-            evidence.append(weights @ np.log(likelihood) + (prior * np.log(transition)).sum())
-            rate.append(1 - weights @ (own / likelihood) / len(given))
-            found.append(transition)
-        share = _softmax(np.array(evidence))
-        rates.append(share @ np.array(rate))
-        transitions.append(np.tensordot(share, np.array(found), 1))
+    for fit in (fits[index] for index in taken):
+        weights = stream.multinomial(n, np.full(n, 1 / n)).astype(float)
+        transition = _maximise(
+            given, fit.calibrated, weights, fit.transition, fit.imagined, _RESAMPLED_STEPS
+        )
+        quality = _posterior(given, fit.calibrated, transition)[np.arange(n), given]
+        rates.append(max(0.0, 1 - weights @ quality / n))
+        transitions.append(transition)
     return np.array(rates), np.array(transitions)
 
 
