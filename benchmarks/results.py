@@ -30,7 +30,7 @@ DOCS = HERE.parent / "docs"
 PAGE = DOCS / "results.md"
 
 DATASETS = ("cora", "citeseer", "pubmed")
-PAPER_TABLES = tuple(name for name in TABLES if name not in ("clean", "smoke"))
+PAPER_TABLES = tuple(name for name in TABLES if name not in ("clean", "detection", "smoke"))
 HONEST_TABLES = ("main", "correction", "guidance")
 
 INTRODUCTION = """\
@@ -119,6 +119,8 @@ def page(evidence: Evidence) -> str:
         parts += [f"## Protocol `{protocol}`", words]
         parts += [_section(n, table) for (p, n), table in tables.items() if p == protocol]
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
+    found = _build("detection", records, "honest")
+    parts += ["## Finding wrong labels", _section("detection", found)]
     if evidence.figures:
         parts += ["## Figures", *map(_shown, evidence.figures)]
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]

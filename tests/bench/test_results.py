@@ -62,6 +62,7 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence: Evid
         "Protocol `paper`",
         "Protocol `honest`",
         "Without noise",
+        "Finding wrong labels",
         "Differences from the paper",
         "Failed cells",
     )]  # fmt: skip

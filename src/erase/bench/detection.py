@@ -1,7 +1,8 @@
 """How found errors compare with the true ones, and the cells of `erase bench` that ask for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +49,13 @@ def detection_scores(
     """
     scores = {
         "f1": float(f1_score(wrong, is_issue, zero_division=0)),
-        "mcc": float(matthews_corrcoef(wrong, is_issue)),
+        "mcc": 0.0,  # where all labels are alike
     }
     if is_issue.any():
         scores["false_alarms"] = float(np.mean(~wrong[is_issue]))
     if wrong.any() and not wrong.all():
         scores |= {
+            "mcc": float(matthews_corrcoef(wrong, is_issue)),
             "recall": float(np.mean(is_issue[wrong])),
             "auroc": float(roc_auc_score(wrong, -quality)),
             "average_precision": float(average_precision_score(wrong, -quality)),
@@ -105,7 +107,10 @@ def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
 
 AUDIT = "audit"
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
-OUR_JUDGE, THEIR_JUDGE = "erase", "ce"
+# The audit has its usual judges. Its rivals have cross-entropy in full length: in the epochs of an
+# audit it judges worse, which would be no fair comparison.
+OUR_JUDGE: Mapping[str, Any] = {"judge": "erase", "epochs": JUDGE_EPOCHS}
+THEIR_JUDGE: Mapping[str, Any] = {"judge": "ce"}
 
 
 def detects(cell: Cell) -> bool:
@@ -118,8 +123,8 @@ class DetectionSetup:
     """What the parameters of a cell that `detects` say.
 
     Attributes:
-        judge: the cell of the method that judges the labels: that of ``params["judge"]``, with the
-            epochs of an audit's judges; parameters that are not listed here are changes to it.
+        judge: the cell of the method that judges the labels, ``params["judge"]``; parameters that
+            are not named here are changes to its preset.
         folds: of labels, each judged by a model that did not see it.
         max_false_alarms: what the audit is asked for; its rivals cannot be asked.
     """
@@ -147,8 +152,6 @@ class DetectionSetup:
         ):
             if not limit.accepts(value):
                 raise EraseError(f"{key} to be {limit}", f"{key} = {value!r}", f"Correct {key}.")
-        if "epochs" in METHODS[judge]().get_params(deep=False):
-            params.setdefault("epochs", JUDGE_EPOCHS)
         return cls(replace(cell, method=judge, params=params), folds, asked)
 
 

@@ -16,6 +16,14 @@ METHOD_NAMES: dict[str, str] = {
     "smoothed": "smoothed features",
 }
 
+DETECTOR_NAMES: dict[str, str] = {
+    "audit": "audit",
+    "confidence": "confidence",
+    "confident-learning": "confident learning",
+    "graphcleaner": "GraphCleaner",
+    "loss-mixture": "loss mixture",
+}
+
 PAPER_METHODS = tuple(METHOD_NAMES)[:8]
 
 _DATASET_NAMES = {

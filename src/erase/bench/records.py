@@ -22,8 +22,9 @@ class Cell:
         dataset: a name in ``DATASETS``.
         noise: a name in ``NOISES``, or "none".
         rate: φ, the nominal noise rate; 0 with "none".
-        method: a name in ``METHODS``.
-        params: changes to the method's preset for the dataset.
+        method: a name in ``METHODS``, or in ``DETECTING`` where wrong labels are to be found.
+        params: changes to the method's preset for the dataset; of a detector its judge and how it
+            judges, see `DetectionSetup`.
         protocol: a name in ``PROTOCOLS``.
         seed: of the method, and of the noise where the protocol redraws it.
         labels_per_class: training labels kept of each class; None: all of the split.
@@ -71,9 +72,11 @@ class Record:
 
     Attributes:
         cell: what was asked for.
-        scores: shares of 1 and counts by name, see :func:`erase.bench.score`; empty after an error,
-            None where a value is not finite.
-        settings: the parameters that differ from the method's defaults; device and seed left out.
+        scores: shares of 1 and counts by name, see :func:`erase.bench.score` and, of detectors,
+            :func:`erase.bench.detection.score_detection`; empty after an error, None where a value
+            is not finite.
+        settings: the parameters that differ from the method's, or the judge's, defaults; device and
+            seed left out.
         best_epoch: the epoch the scores come from, counted from 1.
         epochs: epochs that were run.
         seconds: of the training, divided by the runs trained together.

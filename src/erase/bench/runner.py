@@ -1,7 +1,8 @@
 """The runner behind `erase bench`: cells in batches, here, on many processes or on a cluster.
 
-A batch is what `fit_many` trains together: cells that differ in labels and seeds only. Whoever
-trains a batch sends its records back; the one process that was started writes them. What a cell
+A batch is what `fit_many` trains together: cells that differ in labels and seeds only; or the cells
+that share a draw and its judges, where wrong labels are to be found. Whoever trains a batch sends
+its records back; the one process that was started writes them. What a cell
 gives depends on nothing but the cell, the device, the number of threads and the batch it was in,
 so it does not matter who trains it, when, and after how many kills.
 """
@@ -32,6 +33,8 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 import erase
+from erase.auditing.folds import out_of_sample
+from erase.bench.detection import DetectionSetup, detects, score_detection
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
@@ -195,12 +198,16 @@ def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batc
             execution.threads,
             torch.get_float32_matmul_precision(),
             torch.are_deterministic_algorithms_enabled(),
-        ).parts(execution.batch)
+        ).parts(len(group) if detects(group[0]) else execution.batch)
     ]
 
 
 def _kinship(cell: Cell) -> str:
     """Return what cells have in common that can be trained together."""
+    if detects(cell):
+        setup = DetectionSetup.of(cell)
+        draw = [cell.noise, cell.rate, cell.protocol, cell.seed, setup.folds]
+        return json.dumps([*draw, _kinship(setup.judge)])
     validates = PROTOCOLS[cell.protocol].validation != "none"
     settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
     return json.dumps([cell.dataset, cell.method, settings, cell.labels_per_class, validates])
@@ -264,6 +271,37 @@ def _attempt(batch: Batch) -> list[Result]:
 
 
 def _train(batch: Batch) -> list[Result]:
+    return _detect(batch) if detects(batch.cells[0]) else _classify(batch)
+
+
+def _detect(batch: Batch) -> list[Result]:
+    """Train the judges of one draw, and let every detector have their answers."""
+    first = batch.cells[0]
+    clean = _dataset(first.dataset)
+    task = NodeTask.from_data(labels_of_cell(clean, first))
+    setup = DetectionSetup.of(first)
+    judge = method_of(setup.judge, batch.device)
+    with _watched(torch.device(judge.device)) as used:
+        judged = out_of_sample(task, judge, setup.folds, first.seed)
+    about = _about(batch.device)
+    results = []
+    for cell in batch.cells:
+        start = time.perf_counter()
+        scores = score_detection(cell, judged, task, clean)
+        record = Record(
+            cell,
+            scores,
+            settings=_departures(judge),
+            seconds=used.seconds / len(batch.cells) + time.perf_counter() - start,
+            batch=len(batch.cells),
+            peak_bytes=used.peak_bytes,
+            **about,
+        )
+        results.append(Result(record))
+    return results
+
+
+def _classify(batch: Batch) -> list[Result]:
     clean = _dataset(batch.cells[0].dataset)
     runs = list(batch.cells)
     if batch.shift:

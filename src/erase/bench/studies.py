@@ -8,6 +8,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from erase.bench.detection import (
+    DETECTING,
+    OUR_JUDGE,
+    THEIR_JUDGE,
+    DetectionSetup,
+    detects,
+)
 from erase.bench.records import Cell
 from erase.bench.run import PROTOCOLS
 from erase.datasets import DATASETS
@@ -24,7 +31,7 @@ class Grid:
         datasets: names in ``DATASETS``.
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
-        methods: names in ``METHODS``.
+        methods: names in ``METHODS``, or in ``DETECTING``, with a ``judge`` among the params.
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
         params: values to try of a method's parameters, by name; all combinations.
@@ -170,6 +177,21 @@ STUDIES: dict[str, Study] = {
         "one run a cell of ERASE and cross-entropy, representations kept for the figures",
         (Grid(("cora", "pubmed"), ("asymmetric",), (0.1, 0.3, 0.5), ("erase", "ce"), (0,)),),
         keep_embeddings=True,
+    ),
+    "detection": Study(
+        "wrong labels found by the audit and its rivals, with judges of ERASE and of cross-entropy",
+        tuple(
+            Grid(
+                CITATION_GRAPHS,
+                BOTH,
+                (0.1, 0.3),
+                DETECTING,
+                range(10),
+                ("honest",),
+                {name: (value,) for name, value in judge.items()},
+            )
+            for judge in (OUR_JUDGE, THEIR_JUDGE)
+        ),
     ),
     "arxiv": Study(
         "every method on ogbn-arxiv",
@@ -345,7 +367,7 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
     registries: dict[str, Collection[str]] = {
         "dataset": DATASETS,
         "noise": [*NOISES, "none"],
-        "method": METHODS,
+        "method": [*METHODS, *DETECTING],
         "protocol": PROTOCOLS,
     }
     for cell in cells:
@@ -355,6 +377,14 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 raise EraseError(
                     f"a {kind} among {', '.join(registry)}", repr(name), f"Correct the {kind}."
                 )
+        if detects(cell):
+            if study.shift or study.keep_embeddings:
+                raise EraseError(
+                    "methods that predict labels in a study that keeps or compares representations",
+                    cell.method,
+                    "Remove the method, or the switch.",
+                )
+            cell = DetectionSetup.of(cell).judge
         method = METHODS[cell.method]
         known = set(method().get_params(deep=False)) - {"seed", "device"}
         if unknown := sorted(set(cell.params) - known):

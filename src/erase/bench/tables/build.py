@@ -62,7 +62,7 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
     if not _is_filled(table):
         raise _nothing(name, layout, protocol, len(records))
     misprints = paper.notes if paper and table.is_comparable else ()
-    notes = (*_closeness(table), *layout.notes, *misprints)
+    notes = (*_closeness(table), *layout.claims(table), *layout.notes, *misprints)
     return replace(table, notes=notes)
 
 

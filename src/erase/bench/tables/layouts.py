@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name
+from erase.bench.detection import AUDIT, OUR_JUDGE, THEIR_JUDGE
+from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Record
 from erase.bench.studies import BOTH, HEAVY, RATES, STUDIES
+from erase.bench.tables.claims import OURS, detection_claims
 from erase.bench.tables.numbers import span
-from erase.bench.tables.table import Measure, Place, Row
+from erase.bench.tables.table import Measure, Place, Row, Table
 from erase.datasets import DATASETS
 
 
@@ -35,6 +37,7 @@ class Layout:
             the method's usual settings.
         is_ranked: whether rows are methods, which have ranks.
         any_protocol: whether the protocol of the records does not matter.
+        claims: sentences that the filled table supports.
         notes: sentences to read beside it.
     """
 
@@ -44,6 +47,7 @@ class Layout:
     about: str | None = None
     is_ranked: bool = False
     any_protocol: bool = False
+    claims: Callable[[Table], tuple[str, ...]] = lambda table: ()
     notes: tuple[str, ...] = ()
 
 
@@ -69,6 +73,11 @@ def _epoch_time(record: Record) -> float | None:
     if not record.epochs or record.seconds is None:
         return None
     return 1000 * record.seconds / record.epochs
+
+
+def _noise_rate_error(record: Record) -> float | None:
+    value = record.scores.get("noise_rate_error")
+    return None if value is None else 100 * abs(value)
 
 
 ACCURACY = Measure("test_accuracy", "test accuracy", _percent("test_accuracy"))
@@ -101,12 +110,63 @@ EPOCH_TIME = Measure(
     "ms_per_epoch", "time of an epoch", _epoch_time, unit="ms", decimals=1, ranks=False
 )
 
+_FOUND_WORDS = {
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+    "f1": "F1 of the flagged labels",
+    "mcc": "MCC of the flagged labels",
+    "precision_at_t": "precision at T, the number of wrong labels",
+}
+FOUND = tuple(
+    Measure(name, words, _percent(name), decimals=1, shows_error=True)
+    for name, words in _FOUND_WORDS.items()
+)
+FALSE_ALARMS = Measure(
+    "false_alarms",
+    "right labels among the flagged",
+    _percent("false_alarms"),
+    decimals=1,
+    ranks=False,
+    shows_error=True,
+)
+NOISE_RATE = Measure(
+    "noise_rate_error",
+    "distance of the estimated noise rate from the true one",
+    _noise_rate_error,
+    decimals=1,
+    ranks=False,
+    shows_error=True,
+)
+
 
 def _methods() -> tuple[Row, ...]:
     return tuple(
         Row(name, label, name, sanity=name not in PAPER_METHODS)
         for name, label in METHOD_NAMES.items()
     )
+
+
+def _detectors() -> tuple[Row, ...]:
+    """Return the audit as it is, its rivals as they are, and all of them with the other's judge."""
+    rows = [
+        Row(
+            f"{name}:{judge['judge']}",
+            f"{label}, {METHOD_NAMES[judge['judge']]} judges",
+            name,
+            judge,
+            sanity=(name == AUDIT) != (judge is OUR_JUDGE),
+        )
+        for judge in (OUR_JUDGE, THEIR_JUDGE)
+        for name, label in DETECTOR_NAMES.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: row.sanity))
+
+
+def _detection(records: Sequence[Record]) -> list[Frame]:
+    rows = _detectors()
+    audits = [row for row in rows if row.method == AUDIT]  # its rivals do not estimate the noise
+    frames = _grid(_PLANETOID, (0.1, 0.3), rows, (*FOUND, FALSE_ALARMS, NOISE_RATE))(records)
+    return [replace(f, rows=audits) if f.measure is NOISE_RATE else f for f in frames]
 
 
 def _varied(parameter: str, values: Sequence[Any], label: str = "{}") -> tuple[Row, ...]:
@@ -307,6 +367,21 @@ TABLES: dict[str, Layout] = {
         is_ranked=True,
         any_protocol=True,
         notes=("The paper prints no figure without noise.",),
+    ),
+    "detection": Layout(
+        "Wrong labels found",
+        "detection",
+        _detection,
+        about=OURS,
+        is_ranked=True,
+        any_protocol=True,
+        claims=detection_claims,
+        notes=(
+            "Nobody sees a clean label: training and validation labels are noisy, and all of them "
+            "are judged by models that did not see them. The audit has judges trained by ERASE, "
+            "its rivals have judges trained by cross-entropy; the rows without rank show what it "
+            "changes to exchange them.",
+        ),
     ),
     "smoke": Layout(
         "A few epochs of every method on the embedded graph",

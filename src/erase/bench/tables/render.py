@@ -27,7 +27,8 @@ def _legend(table: Table, where: str) -> str:
     """Return what an entry says; `where` the published figure stands."""
     measures = {panel.measure.words: panel.measure.unit for panel in table.panels}
     what = "; ".join(f"{words} in {unit}" if unit else words for words, unit in measures.items())
-    text = f"{what[0].upper()}{what[1:]}: mean ± standard deviation over the runs."
+    spread = "error" if any(p.measure.shows_error for p in table.panels) else "deviation"
+    text = f"{what[0].upper()}{what[1:]}: mean ± standard {spread} over the runs."
     if any(spot.entry.published for spot in table.spots()):
         text += (
             f" {where} the paper's figure and ours minus it."
@@ -70,7 +71,8 @@ def _ours(entry: Entry, panel: Panel) -> str:
     if entry.mean is None:
         return NOTHING
     mean = fixed(entry.mean, panel.measure.decimals)
-    return mean if entry.std is None else f"{mean} ± {fixed(entry.std, panel.measure.decimals)}"
+    spread = entry.error if panel.measure.shows_error else entry.std
+    return mean if spread is None else f"{mean} ± {fixed(spread, panel.measure.decimals)}"
 
 
 def _theirs(entry: Entry, panel: Panel, comparable: bool) -> str:

@@ -1,5 +1,6 @@
 """A table as data: panels of lines of entries, each with the paper's figure beside it."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ class Measure:
         decimals: shown.
         ranks: higher is better: the highest is marked, and methods are compared.
         is_printed: whether the paper's figures are of this measure.
+        shows_error: shown beside a mean is its standard error, not the deviation of the runs.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Measure:
     decimals: int = 2
     ranks: bool = True
     is_printed: bool = True
+    shows_error: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,11 @@ class Entry:
     is_best: bool = False
     rank: Rank | None = None
     contest: Contest | None = None
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean, s/√n; None with fewer than two runs."""
+        return None if self.std is None else self.std / math.sqrt(self.runs)
 
     @property
     def difference(self) -> float | None:

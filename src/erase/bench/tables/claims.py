@@ -1,0 +1,48 @@
+"""Sentences that a filled table supports: how often what was hoped for is so."""
+
+from collections.abc import Sequence
+
+from erase.bench.detection import AUDIT, OUR_JUDGE, DetectionSetup
+from erase.bench.tables.table import Entry, Spot, Table
+
+NEAR = 0.1
+OURS = f"{AUDIT}:{OUR_JUDGE['judge']}"
+
+
+def detection_claims(table: Table) -> tuple[str, ...]:
+    """Return in how many cells the audit is best, keeps its promise, and knows the noise rate."""
+    columns: dict[str, dict[str, list[Spot]]] = {}  # by measure and place
+    for spot in table.spots():
+        places = columns.setdefault(spot.panel.measure.name, {})
+        places.setdefault(str(spot.place), []).append(spot)
+    claims = []
+    for panel in {panel.measure.name: panel for panel in table.panels}.values():
+        measure = panel.measure
+        filled = [c for c in columns[measure.name].values() if _ours(c).mean is not None]
+        shown = f"{measure.words[0].upper()}{measure.words[1:]}"
+        if measure.ranks:
+            rivals = sum(_is_best([s for s in column if not s.row.sanity]) for column in filled)
+            all_rows = sum(map(_is_best, filled))
+            claims.append(
+                f"{shown}: the audit is best or within one standard error of the best in {rivals} "
+                f"of {len(filled)} cells; among all rows, with either judge, in {all_rows}."
+            )
+            continue
+        asked = DetectionSetup.max_false_alarms if measure.name == "false_alarms" else 0.0
+        near = sum(abs((_ours(c).mean or 0.0) / 100 - asked) <= NEAR for c in filled)
+        goal = f"{NEAR} of the {asked} asked for" if asked else f"{NEAR}"
+        claims.append(f"{shown}: within {goal} in {near} of {len(filled)} cells.")
+    return tuple(claims)
+
+
+def _ours(column: Sequence[Spot]) -> Entry:
+    (ours,) = (spot.entry for spot in column if spot.row.key == OURS)
+    return ours
+
+
+def _is_best(column: Sequence[Spot]) -> bool:
+    """Return whether the audit's mean is within the best one's standard error of it."""
+    means = {spot.entry.mean: spot.entry.error or 0.0 for spot in column if spot.entry.runs}
+    best = max(mean for mean in means if mean is not None)
+    ours = _ours(column).mean
+    return ours is not None and ours >= best - means[best]

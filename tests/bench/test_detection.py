@@ -1,0 +1,475 @@
+"""How found errors are scored, and the cells of a study that ask for it."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from torch_geometric.data import Data
+
+from conftest import two_communities
+from erase.auditing import DETECTORS, JUDGE_EPOCHS, Judged, audit
+from erase.auditing.folds import out_of_sample
+from erase.bench import labels_of_cell, runner
+from erase.bench.detection import (
+    AUDIT,
+    DETECTING,
+    OUR_JUDGE,
+    THEIR_JUDGE,
+    DetectionSetup,
+    detection_scores,
+    detects,
+    score_audit,
+    score_detection,
+)
+from erase.bench.names import DETECTOR_NAMES
+from erase.bench.records import Cell, Record, read
+from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
+from erase.bench.studies import STUDIES, Grid, Study, check
+from erase.bench.tables import FORMATS, Table, build
+from erase.cli import main
+from erase.datasets import DATASETS, DatasetSpec
+from erase.errors import EraseError
+from erase.fields import encode_labels
+from erase.methods import METHODS
+from erase.methods.label_propagation import LabelPropagation
+from erase.task import NodeTask
+
+HERE = Execution("cpu", threads=1)
+
+
+def tiny() -> Data:
+    return two_communities(0, size=40, classes=3)
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Add a dataset of 120 nodes, for tests that stay in this process."""
+
+    def load(seed: int = 0) -> Any:
+        return tiny()
+
+    spec = DatasetSpec("Three communities.", load, "generated", features="words", split="halves")
+    monkeypatch.setitem(DATASETS, "tiny", spec)
+    runner._dataset.cache_clear()
+    yield
+    runner._dataset.cache_clear()
+
+
+def cell(method: str = AUDIT, **changes: Any) -> Cell:
+    params = {"judge": "label-propagation", **changes.pop("params", {})}
+    asked = Cell("tiny", "symmetric", 0.3, method, params, "honest", 0)
+    return replace(asked, **changes)
+
+
+def batch(*cells: Cell) -> Batch:
+    return Batch(cells, False, False, "cpu", 1)
+
+
+def judged_like(asked: Cell) -> tuple[Judged, NodeTask]:
+    task = NodeTask.of(labels_of_cell(tiny(), asked))
+    return out_of_sample(task, LabelPropagation(seed=asked.seed, device="cpu"), 5, asked.seed), task
+
+
+# --- scores
+
+
+def scores_by_loops(
+    quality: Sequence[float], flags: Sequence[bool], wrong: Sequence[bool]
+) -> dict[str, float]:
+    """Return the scores from their definitions, label by label."""
+    n = len(quality)
+    bad = [i for i in range(n) if wrong[i]]
+    good = [i for i in range(n) if not wrong[i]]
+    hits = sum(flags[i] for i in bad)
+    alarms = sum(flags[i] for i in good)
+    missed, kept = len(bad) - hits, len(good) - alarms
+    product_of_sums = (hits + alarms) * (hits + missed) * (kept + alarms) * (kept + missed)
+    scores = {
+        "f1": 2 * hits / (2 * hits + alarms + missed) if hits + alarms + missed else 0.0,
+        "mcc": (hits * kept - alarms * missed) / math.sqrt(product_of_sums)
+        if product_of_sums
+        else 0.0,
+    }
+    if hits + alarms:
+        scores["false_alarms"] = alarms / (hits + alarms)
+    if not bad or not good:
+        return scores
+    pairs = list(product(bad, good))
+    won = sum((quality[b] < quality[g]) + 0.5 * (quality[b] == quality[g]) for b, g in pairs)
+    average_precision = recall_before = 0.0
+    for threshold in sorted(set(quality)):
+        taken = [i for i in range(n) if quality[i] <= threshold]
+        found = sum(wrong[i] for i in taken)
+        average_precision += (found / len(bad) - recall_before) * found / len(taken)
+        recall_before = found / len(bad)
+    orders = [o for o in permutations(range(n)) if [quality[i] for i in o] == sorted(quality)]
+    at_t = [sum(wrong[i] for i in order[: len(bad)]) / len(bad) for order in orders]
+    return scores | {
+        "auroc": won / len(pairs),
+        "average_precision": average_precision,
+        "precision_at_t": sum(at_t) / len(at_t),
+        "recall": hits / len(bad),
+    }
+
+
+@drawn(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.2, 0.5, 1.0]), st.booleans(), st.booleans()),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_scores_are_their_definitions(labels: list[tuple[float, bool, bool]]) -> None:
+    quality, flags, wrong = (list(column) for column in zip(*labels, strict=True))
+    scores = detection_scores(np.array(quality), np.array(flags), np.array(wrong))
+    assert scores == pytest.approx(scores_by_loops(quality, flags, wrong))
+
+
+def test_scores_by_hand() -> None:
+    quality = np.array([0.1, 0.2, 0.3, 0.8, 0.9])
+    flags, wrong = quality < 0.25, np.array([True, False, True, False, False])
+    assert detection_scores(quality, flags, wrong) == pytest.approx(
+        {
+            "auroc": 5 / 6,
+            "average_precision": 0.5 * 1 + 0.5 * 2 / 3,
+            "precision_at_t": 0.5,
+            "f1": 0.5,
+            "mcc": (1 * 2 - 1 * 1) / 6,
+            "recall": 0.5,
+            "false_alarms": 0.5,
+        }
+    )
+
+
+# --- a cell's parameters
+
+
+def test_the_names_are_those_of_no_method() -> None:
+    assert not set(DETECTING) & set(METHODS)
+    assert set(DETECTING) == {AUDIT, *DETECTORS} == set(DETECTOR_NAMES)
+    assert detects(cell("confidence"))
+    assert not detects(cell("ce"))
+
+
+def test_what_a_detector_does_not_take_changes_its_judge() -> None:
+    params = {"judge": "ce", "folds": 3, "max_false_alarms": 0.1, "hidden": 8, "epochs": 7}
+    asked = cell(params=params, seed=4)
+    judge = replace(asked, method="ce", params={"hidden": 8, "epochs": 7})
+    assert DetectionSetup.of(asked) == DetectionSetup(judge, 3, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"judge": "nobody"}, "judge = 'nobody'"),
+        ({"judge": None}, "judge = None"),
+        ({"folds": 1}, "folds = 1"),
+        ({"folds": 2.5}, "folds = 2.5"),
+        ({"max_false_alarms": 1.5}, "max_false_alarms = 1.5"),
+        ({"temperature": 2}, "temperature"),
+    ],
+)
+def test_parameters_that_cannot_be_are_found_before_work(
+    params: Mapping[str, Any], told: str
+) -> None:
+    with pytest.raises(EraseError, match=told):
+        check(Study("tests", ()), [cell(params=params)])
+
+
+@pytest.mark.parametrize("switch", ["shift", "keep_embeddings"])
+def test_a_detector_has_no_representations(switch: str) -> None:
+    with pytest.raises(EraseError, match="representations"):
+        check(Study("tests", (), **{switch: True}), [cell()])
+
+
+# --- a cell
+
+
+def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
+    asked = cell(seed=3, params={"max_false_alarms": 0.3})
+    (result,) = run_batch(batch(asked))
+    judge = LabelPropagation(seed=3, device="cpu")
+    given = labels_of_cell(tiny(), asked)
+    found = audit(given, method=judge, max_false_alarms=0.3, seed=3)
+    expected = score_audit(found, tiny())
+    scores = dict(result.record.scores)
+    assert {key: scores[key] for key in expected if key in scores} == {
+        key: value for key, value in expected.items() if key in scores
+    }
+    assert set(expected) - set(scores) == {"suggestions_right"}
+    rate = found.decision.noise_rate
+    assert scores["noise_rate"] == rate.value
+    assert (scores["noise_rate_low"], scores["noise_rate_high"]) == (rate.low, rate.high)
+    assert scores["flagged"] == found.decision.is_issue.sum() > 0
+
+
+def test_the_false_alarms_asked_for_change_what_is_flagged() -> None:
+    shy, bold = (cell(params={"max_false_alarms": share}) for share in (0.01, 0.6))
+    flagged = [result.record.scores["flagged"] for result in run_batch(batch(shy, bold))]
+    assert flagged[0] is not None
+    assert flagged[1] is not None
+    assert flagged[0] < flagged[1]
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_record_of_a_rival_is_the_score_of_its_answer(name: str) -> None:
+    asked = cell(name, seed=2)
+    (result,) = run_batch(batch(asked))
+    record = result.record
+    judged, task = judged_like(asked)
+    found = DETECTORS[name](judged, task.edge_index, 2)
+    labelled = judged.given >= 0
+    wrong = (encode_labels(tiny())[0].numpy() != judged.given)[labelled]
+    expected = detection_scores(found.quality, found.is_issue, wrong)
+    counts = {"labels": 90, "mislabelled": wrong.sum(), "flagged": found.is_issue.sum()}
+    assert record.scores == pytest.approx(expected | counts)
+    assert record.error is None
+    assert record.seconds is not None
+    assert record.seconds > 0
+    assert result.arrays is None
+
+
+def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
+    asked = cell(rate=0.5)
+    given = labels_of_cell(tiny(), asked)
+    (result,) = run_batch(batch(asked))
+    wrong = (given.y != tiny().y) & (given.train_mask | given.val_mask)
+    assert result.record.scores["labels"] == int((given.train_mask | given.val_mask).sum())
+    assert result.record.scores["mislabelled"] == int(wrong.sum())
+    assert bool(wrong[given.val_mask].any())
+    assert bool(wrong[given.train_mask].any())
+
+
+def test_labels_whose_truth_nobody_knows_are_not_scored() -> None:
+    asked = cell("confidence")
+    judged, task = judged_like(asked)
+    clean = tiny()
+    clean.num_classes = 3
+    clean.y[:10] = -1
+    scores = score_detection(asked, judged, task, clean)
+    assert scores["labels"] == 80
+    found = DETECTORS["confidence"](judged, task.edge_index, 0)
+    truth = tiny().y.numpy()[judged.given >= 0]
+    wrong = judged.given[judged.given >= 0] != truth
+    rest = slice(10, None)
+    expected = detection_scores(found.quality[rest], found.is_issue[rest], wrong[rest])
+    assert {key: scores[key] for key in expected} == expected
+    assert scores["flagged"] == found.is_issue[rest].sum()
+
+
+# --- a study
+
+
+def test_the_study_is_what_has_to_be_shown() -> None:
+    cells = STUDIES["detection"].cells()
+    assert len(cells) == 3 * 2 * 2 * 10 * 5 * 2
+    assert {c.dataset for c in cells} == {"cora", "citeseer", "pubmed"}
+    assert {(c.noise, c.rate) for c in cells} == set(
+        product(("symmetric", "asymmetric"), (0.1, 0.3))
+    )
+    ours, theirs = {"judge": "erase", "epochs": JUDGE_EPOCHS}, {"judge": "ce"}
+    for method in ("audit", *DETECTORS):
+        params = [c.params for c in cells if c.method == method]
+        assert params.count(ours) == params.count(theirs) == len(params) // 2
+    assert {c.seed for c in cells} == set(range(10))
+    assert {c.protocol for c in cells} == {"honest"}
+
+
+QUICK = tuple(name for name in DETECTING if name != "graphcleaner")
+
+
+def all_cells(methods: Sequence[str] = QUICK, seeds: int = 2) -> list[Cell]:
+    judge = {"judge": ("label-propagation",)}
+    grid = Grid(["tiny"], ["symmetric"], [0.3], methods, range(seeds), ["honest"], judge)
+    return list(grid.cells())
+
+
+def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trained = []
+
+    def count(task: NodeTask, *how: Any) -> Judged:
+        trained.append(how)
+        return out_of_sample(task, *how)
+
+    monkeypatch.setattr(runner, "out_of_sample", count)
+    path = tmp_path / "records.jsonl"
+    summary = run_cells(Study("tests", ()), all_cells(), path, HERE)
+    assert not summary.failures
+    assert [(folds, seed) for _, folds, seed in trained] == [(5, 0), (5, 1)]
+    records = read(path)
+    assert {record.cell for record in records} == set(all_cells())
+    assert all(record.batch == len(QUICK) for record in records)
+
+
+def test_who_is_judged_otherwise_is_another_batch() -> None:
+    same = [cell(name) for name in DETECTING]
+    same.append(cell(params={"max_false_alarms": 0.5}))  # the same judges will do
+    changes: list[dict[str, Any]] = [
+        {"seed": 1},
+        {"rate": 0.4},
+        {"noise": "pair"},
+        {"protocol": "paper"},
+        {"labels_per_class": 5},
+        {"params": {"folds": 3}},
+        {"params": {"keep": 0.5}},
+        {"params": {"judge": "ce"}},
+        {"method": "ce", "params": {}},
+    ]
+    others = [
+        replace(cell(**change), params={}) if change.get("method") == "ce" else cell(**change)
+        for change in changes
+    ]
+    batches = plan(Study("tests", ()), [*same, *others], replace(HERE, batch=1))
+    assert [list(found.cells) for found in batches] == [same, *([other] for other in others)]
+
+
+def test_a_killed_study_continues_to_the_same_records(tmp_path: Path) -> None:
+    cells = all_cells()
+    whole, part = tmp_path / "whole.jsonl", tmp_path / "part.jsonl"
+    run_cells(Study("tests", ()), cells, whole, HERE)
+    run_cells(Study("tests", ()), cells[1:6:2], part, HERE)
+    summary = run_cells(Study("tests", ()), cells, part, HERE)
+    assert summary.found == 3
+    found = [{r.cell: dict(r.scores) for r in read(path)} for path in (whole, part)]
+    assert found[0] == found[1]
+
+
+def test_a_detector_that_fails_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("no answer")
+
+    monkeypatch.setitem(DETECTORS, "graphcleaner", fail)
+    cells = all_cells(DETECTING, seeds=1)
+    summary = run_cells(Study("tests", ()), cells, tmp_path / "records.jsonl", HERE)
+    assert [(r.cell.method, r.error) for r in summary.failures] == [
+        ("graphcleaner", "ValueError: no answer")
+    ]
+    scored = [record for record in read(tmp_path / "records.jsonl") if record.scores]
+    assert len(scored) == len(cells) - 1
+
+
+# --- its table
+
+
+JUDGES = {judge["judge"]: judge for judge in (OUR_JUDGE, THEIR_JUDGE)}
+
+
+def made_up(
+    scores: Mapping[str, Sequence[float]], score: str = "auroc", **where: Any
+) -> list[Record]:
+    """Return records of rows ``method:judge``, a value a seed."""
+    place: dict[str, Any] = {"dataset": "cora", "noise": "symmetric", "rate": 0.3, **where}
+    return [
+        Record(
+            Cell(method=method, params=JUDGES[judge], protocol="honest", seed=seed, **place),
+            {score: value},
+        )
+        for row, values in scores.items()
+        for method, _, judge in [row.partition(":")]
+        for seed, value in enumerate(values)
+    ]
+
+
+def note(table: Table, start: str) -> str:
+    (found,) = [text for text in table.notes if text.startswith(start)]
+    return found
+
+
+def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
+    rival = [0.90, 0.92, 0.94]  # mean 0.92, standard error 0.01155
+    records = [
+        # best; as good; behind its rivals; behind only who has its judge
+        *made_up({"audit:erase": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
+        *made_up({"audit:erase": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
+        *made_up(
+            {"audit:erase": [0.908] * 3, "graphcleaner:ce": rival}, noise="asymmetric", rate=0.1
+        ),
+        *made_up(
+            {"audit:erase": [0.95] * 3, "graphcleaner:ce": rival, "graphcleaner:erase": [0.96] * 3},
+            noise="asymmetric",
+            rate=0.3,
+        ),
+    ]
+    table = build("detection", records)
+    assert note(table, "AUROC") == (
+        "AUROC: the audit is best or within one standard error of the best in 3 of 4 cells; among "
+        "all rows, with either judge, in 2."
+    )
+    assert "in 0 of 0 cells" in note(table, "F1")
+
+
+def test_the_table_counts_kept_promises() -> None:
+    rows = {0.1: [0.10, 0.101], 0.3: [0.30, 0.30]}
+    records = [
+        record
+        for rate, values in rows.items()
+        for record in made_up({"audit:erase": values}, "false_alarms", rate=rate)
+    ]
+    records += made_up({"audit:erase": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
+    table = build("detection", records)
+    assert note(table, "Right labels") == (
+        "Right labels among the flagged: within 0.1 of the 0.2 asked for in 2 of 3 cells."
+    )
+
+
+def test_the_table_counts_known_noise_rates() -> None:
+    records = [
+        *made_up({"audit:erase": [0.05, -0.09]}, "noise_rate_error"),
+        *made_up({"audit:erase": [0.15, -0.15]}, "noise_rate_error", rate=0.1),
+    ]
+    table = build("detection", records)
+    assert note(table, "Distance") == (
+        "Distance of the estimated noise rate from the true one: within 0.1 in 1 of 2 cells."
+    )
+    rows = {s.row.key for s in table.spots() if s.panel.measure.name == "noise_rate_error"}
+    assert rows == {"audit:erase", "audit:ce"}
+
+
+def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
+    records = made_up({"audit:erase": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
+    table = build("detection", records)
+    (entry,) = [s.entry for s in table.spots() if s.row.key == "audit:erase" and s.entry.runs]
+    assert entry.error == pytest.approx(1.0)
+    assert entry.std == pytest.approx(math.sqrt(2))
+    text = FORMATS["md"](table)
+    assert "mean ± standard error over the runs" in text
+    assert "**96.0 ± 1.0**" in text
+    assert "| 92.0 ± 2.0 |" in text
+    accuracy = Record(Cell("cora", "symmetric", 0.3, "erase", {}, "paper", 0), {"test_accuracy": 1})
+    assert "mean ± standard deviation over the runs" in FORMATS["md"](build("main", [accuracy]))
+
+
+def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_the_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "records.jsonl"
+    lines = [record.to_json() for record in made_up({"audit:erase": [0.9]})]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(["table", "detection", str(path), "--format", "csv"]) == 0
+    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert list(dict.fromkeys(row["row"] for row in rows)) == [
+        "audit:erase",
+        *(f"{name}:ce" for name in DETECTORS),
+        *(f"{name}:erase" for name in DETECTORS),
+        "audit:ce",
+    ]
+
+
+def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "detection", "--only", "dataset=cora", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "400 cells" in shown
+    assert all(name in shown for name in DETECTING)
