@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from erase.auditing import JUDGE_EPOCHS, Audit, audit
+from erase.auditing import DETECTORS, JUDGE_EPOCHS, Audit, audit
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
@@ -714,6 +714,7 @@ def _score_table(scores: dict[str, dict[str, float]]) -> str:
 
 _LISTS: dict[str, Any] = {
     "methods": lambda: {k: _first_sentence(v) for k, v in METHODS.items()},
+    "detectors": lambda: {k: _first_sentence(v) for k, v in DETECTORS.items()},
     "datasets": lambda: {k: v.description for k, v in DATASETS.items()},
     "noises": lambda: {k: v.summary for k, v in NOISES.items()},
     "encoders": lambda: {k: _first_sentence(v) for k, v in ENCODERS.items()},
