@@ -218,10 +218,10 @@ def percent(share: float, decimals: int = 0) -> str:
 def interval(low: float, high: float) -> str:
     """Return two shares as an interval.
 
-    >>> interval(0.02, 0.071), interval(0.001, 0.004)
-    ('2–7%', '0.1–0.4%')
+    >>> interval(0.02, 0.071), interval(0.001, 0.004), interval(0, 0)
+    ('2–7%', '0.1–0.4%', '0–0%')
     """
-    decimals = 0 if high >= 0.01 else 1
+    decimals = 1 if 0 < high < 0.01 else 0
     return f"{100 * low:.{decimals}f}–{high:.{decimals}%}"
 
 
@@ -236,7 +236,7 @@ def count_of(number: float, thing: str) -> str:
 
 
 def _chip(mark: ClassMark) -> str:
-    return f'<span class="chip">{_code(mark)} {escape(mark.name)}</span>'
+    return f'<span class="chip">{_code(mark)}&nbsp;<bdi>{escape(mark.name)}</bdi></span>'
 
 
 def _code(mark: ClassMark) -> str:

@@ -60,29 +60,37 @@ function legendMark(k) {
 }
 
 function startFind() {
+  const query = byId("find-query");
+  let [searched, found] = ["", []];
   const search = () => {
-    const text = byId("find-query").value;
-    const matches = matcher(text);
-    const found = [];
-    let count = 0;
-    for (let i = 0; text.trim() && i < names.length; i++) {
-      if (matches(i) && count++ < 8) found.push(i);
-    }
-    byId("found").replaceChildren(...found.map((i) => {
-      const button = el("button", { type: "button" }, el("bdi", {}, names[i]));
-      button.addEventListener("click", () => showOnMap(i));
-      return el("li", {}, button);
-    }));
-    byId("map-status").textContent = text.trim()
-      ? counted(count, "node") + (count > 8 ? ", the first 8 are shown" : "") : "";
-    return found;
+    if (query.value === searched) return; // Enter was faster than the pause after typing
+    searched = query.value;
+    found = foundOnMap(searched);
   };
-  byId("find-query").addEventListener("input", afterPause(search));
+  query.addEventListener("input", afterPause(search));
   byId("find").addEventListener("submit", (event) => {
     event.preventDefault();
-    const [first] = search();
-    if (first !== undefined) showOnMap(first);
+    search();
+    if (found.length) showOnMap(found[0]);
   });
+}
+
+// List the first nodes that match, and return them.
+function foundOnMap(text) {
+  const matches = matcher(text);
+  const found = [];
+  let count = 0;
+  for (let i = 0; text.trim() && i < names.length; i++) {
+    if (matches(i) && count++ < 8) found.push(i);
+  }
+  byId("found").replaceChildren(...found.map((i) => {
+    const button = el("button", { type: "button" }, el("bdi", {}, names[i]));
+    button.addEventListener("click", () => showOnMap(i));
+    return el("li", {}, button);
+  }));
+  byId("map-status").textContent = text.trim()
+    ? counted(count, "node") + (count > 8 ? ", the first 8 are shown" : "") : "";
+  return found;
 }
 
 // Bring node i to the middle and mark it.
