@@ -17,9 +17,9 @@ from torch.nn.functional import normalize
 from erase.graph import Pattern
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
-_ALIKE = 1e-6  # variance of a column, or length of a row, that is rounding
+_ALIKE = 1e-6  # standard deviation of a column, or length of a row, that is mere rounding
 _COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
-_STEPS_TO_ONE = 2**20  # cosines are rounded to this many: what differs by rounding only is a tie
+_TIE = 1e-6  # cosines closer than that are equal: float32 rounds by a tenth of it
 _MOST_NODES_IN_FULL = 50_000
 
 
@@ -114,20 +114,20 @@ def nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
             [2, 2, 0, 1]]), tensor([0.6000, 0.8000, 0.6000, 0.8000]))
     """
     n = x.shape[0]
-    count = min(count, n - 1)
-    if count < 1:
-        return torch.zeros(2, 0, dtype=torch.int64, device=x.device), x.new_zeros(0)
-    blocks = _Cosines(x)
+    count = max(0, min(count, n - 1))
+    other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
+    cosine = torch.zeros(n, count, device=x.device)
+    cosines = _Cosines(x)
     size = max(1, _COSINES_AT_ONCE // max(x.shape))
-    found = [
-        _highest(blocks(first, min(first + size, n)), first, count) for first in range(0, n, size)
-    ]
-    node, other, cosine = (torch.cat(parts) for parts in zip(*found, strict=True))
+    for first in range(0, n if count else 0, size):
+        block = slice(first, min(first + size, n))
+        other[block], cosine[block] = _highest(cosines(block), block, count)
+    node, place = cosine.nonzero(as_tuple=True)
+    other, cosine = other[node, place], cosine[node, place]
     low, high = torch.minimum(node, other), torch.maximum(node, other)
     pairs, place = (low * n + high).unique(return_inverse=True)
     cosine = cosine.new_zeros(len(pairs)).scatter_reduce_(0, place, cosine, "amax")
-    both = torch.cat([pairs, pairs % n * n + pairs // n])
-    both, order = both.sort()
+    both, order = torch.cat([pairs, pairs % n * n + pairs // n]).sort()
     return torch.stack([both // n, both % n]), cosine.repeat(2)[order]
 
 
@@ -143,34 +143,40 @@ class _Cosines:
         else:
             self._unit = normalize(x, dim=1)
 
-    def __call__(self, first: int, end: int) -> Tensor:
-        """Return the cosines [end − first, N] of the rows from `first` to before `end`."""
+    def __call__(self, rows: slice) -> Tensor:
+        """Return the cosines [b, N] of b `rows`, in a tensor of their own."""
         if not self._sparse:
-            return self._unit[first:end] @ self._unit.T
+            return self._unit[rows] @ self._unit.T
         pattern = self._pattern
-        entries = slice(int(pattern.indptr[first]), int(pattern.indptr[end]))
-        chosen = self._values.new_zeros(pattern.shape[1], end - first)
-        chosen[pattern.indices[entries], pattern.rows[entries] - first] = self._values[entries]
+        entries = slice(int(pattern.indptr[rows.start]), int(pattern.indptr[rows.stop]))
+        chosen = self._values.new_zeros(pattern.shape[1], rows.stop - rows.start)
+        chosen[pattern.indices[entries], pattern.rows[entries] - rows.start] = self._values[entries]
         return pattern.matmul(self._values, chosen).T.contiguous()
 
 
-def _highest(cosines: Tensor, first: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return node, other node and cosine of the highest positive cosines [b, N], as many a row.
+def _highest(cosines: Tensor, nodes: slice, count: int) -> tuple[Tensor, Tensor]:
+    """Return the others of highest positive cosine and that cosine [b, count]; 0 fills a row up.
 
-    Row i belongs to the node `first` + i, which is not its own neighbour.
+    Args:
+        cosines: [b, N] of the `nodes` with all; those with themselves are overwritten.
+        nodes: b in a row, which are not their own neighbours.
+        count: how many.
     """
-    nodes = torch.arange(len(cosines), device=cosines.device)
-    cosines = (cosines * _STEPS_TO_ONE).round_() / _STEPS_TO_ONE
-    cosines[nodes, nodes + first] = 0.0
+    own = torch.arange(len(cosines), device=cosines.device)
+    cosines[own, own + nodes.start] = 0.0
     least = cosines.topk(count, dim=1).values[:, -1:]
-    row, other = ((cosines >= least) & (cosines > 0)).nonzero(as_tuple=True)
+    row, other = ((cosines >= least - _TIE) & (cosines > _TIE)).nonzero(as_tuple=True)
     found = cosines[row, other]
-    by_cosine = found.argsort(descending=True, stable=True)  # equal ones stay in order
-    order = by_cosine[row[by_cosine].argsort(stable=True)]
+    tied = found <= least[row, 0] + _TIE
+    order = (2 * row + tied).argsort(stable=True)  # equal ones last, by number
     row, other, found = row[order], other[order], found[order]
-    start = torch.searchsorted(row, nodes)
-    kept = torch.arange(len(row), device=row.device) - start[row] < count
-    return row[kept] + first, other[kept], found[kept]
+    rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, own)[row]
+    kept = rank < count
+    others = other.new_zeros(len(cosines), count)
+    others[row[kept], rank[kept]] = other[kept]
+    highest = found.new_zeros(len(cosines), count)
+    highest[row[kept], rank[kept]] = found[kept]
+    return others, highest
 
 
 def join(

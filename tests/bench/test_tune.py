@@ -146,6 +146,20 @@ def test_scores_are_the_mean_accuracy_on_the_tasks_own_labels(tmp_path: Path) ->
         assert trial.std == pytest.approx(np.std(shares, ddof=1))
 
 
+def test_labels_that_score_a_run_do_not_train_it(tmp_path: Path) -> None:
+    tasks = validation_tasks(graph(), SEEDS[:1], noise=("symmetric", 0.4))
+    method, nodes = METHODS["smoothed"](device="cpu"), tasks[0].val_index
+    space = {"strength": method.space["strength"]}
+    (trial,) = search(tmp_path, 1, tasks=tasks, method=method, seeds=SEEDS[:1], space=space)
+
+    def accuracy(validation: bool) -> float:
+        model = METHODS["smoothed"](device="cpu", validation=validation).fit(tasks[0])
+        return float((model.predict()[nodes] == tasks[0].y[nodes].numpy()).mean())
+
+    assert trial.score == pytest.approx(accuracy(validation=False))
+    assert trial.score < accuracy(validation=True)
+
+
 def test_validation_labels_matter(tmp_path: Path) -> None:
     tasks = validation_tasks(graph(), SEEDS)
     y = tasks[0].y.clone()

@@ -292,6 +292,8 @@ def _run(
 ) -> Trial:
     """Train the runs of a trial and score them on each task's own validation labels."""
     start = time.perf_counter()
+    if "validation" in method.get_params(deep=False):
+        method.set_params(validation=False)  # a label that trains a run cannot judge it
     try:
         models = method.fit_many(tasks, seeds)
     except EraseError as error:  # such as a loss that diverges
