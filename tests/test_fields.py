@@ -10,7 +10,14 @@ from torch_geometric.data import Data
 
 from conftest import mask, path_graph
 from erase.errors import EraseError
-from erase.fields import encode_labels, field, read_splits, split_mask, to_tensor
+from erase.fields import (
+    encode_labels,
+    field,
+    read_splits,
+    split_mask,
+    to_tensor,
+    without_splits,
+)
 from erase.task import NodeTask
 
 NAN = float("nan")
@@ -241,3 +248,17 @@ def test_a_mask_goes_before_a_bare_split_word() -> None:
 def test_what_is_no_array_of_numbers_is_refused(given: Any, message: str) -> None:
     with pytest.raises(EraseError, match=message):
         to_tensor(given, "edges")
+
+
+def test_without_splits_every_labelled_node_trains() -> None:
+    data = path_graph(test_mask=mask(3, 4), val_idx=torch.tensor([2]), train=torch.tensor([0, 1]))
+    data.test = torch.tensor([0.5, 0.2])  # not nodes: something of the user's
+    copied = without_splits(data)
+    assert "train_mask" in data
+    assert copied.test is data.test
+    y, _, _ = encode_labels(copied)
+    splits = read_splits(copied, y)
+    assert not splits.train_is_given
+    assert bool(splits.train.all())
+    assert not bool(splits.val.any())
+    assert copied.x is data.x
