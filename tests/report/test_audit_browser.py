@@ -308,7 +308,7 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
     row = audit.issues.set_index("node").loc[node]
     given, suggested = audit.given[node], CLASSES.index(row["suggested"])
     page.goto(f"{file.as_uri()}#node={node}")
-    verdict = page.inner_text("#node .verdict")
+    verdict = " ".join(page.inner_text("#node .verdict").split())
     assert verdict.startswith(
         {"wrong": "Probably wrong.", "can't tell": "We can't tell."}[row["verdict"]]
     )
@@ -567,14 +567,12 @@ def test_the_map_moves_by_keys_buttons_and_mouse(show: Callable[..., Any], file:
     assert painted(page) not in (whole, few)
 
 
-def test_a_phone_never_scrolls_sideways(
-    show: Callable[..., Any], tmp_path: Path, audit: Audit
-) -> None:
+def test_no_screen_scrolls_sideways(show: Callable[..., Any], tmp_path: Path) -> None:
     names = tuple(f"package-{i}-{'long' * 30}" if i % 3 else f"package {i}" for i in range(60))
     classes = ("a", "electronics and other engineering", "averyverylongclassnamewithoutanyspace")
     path = tmp_path / "long.html"
     write_audit_page(planted_audit(60, classes, node_names=names), path)
-    for width in (375, 320):
+    for width in (375, 320, 1000):
         page = show(path, viewport=PHONE | {"width": width}, has_touch=True, is_mobile=True)
         assert page.evaluate("innerWidth") == width
         assert sideways(page) == []

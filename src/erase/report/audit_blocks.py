@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from erase.report.class_marks import ClassMark
 from erase.report.page import Block
 
+_BLANK = 0.005  # shares below are no number in the matrix, and have no colour
+
 
 @dataclass(frozen=True)
 class Part:
@@ -184,7 +186,7 @@ class Matrix:
 
     def _cell(self, true: int, given: int) -> str:
         value = float(self.value[true, given])
-        shown = f"{100 * value:.0f}" if value >= 0.005 else ""
+        shown = f"{100 * value:.0f}" if value >= _BLANK else ""
         within = interval(float(self.low[true, given]), float(self.high[true, given]))
         said = (
             f"Of what is truly {self.marks[true].name}, {percent(value, 1)} is labelled "
@@ -197,8 +199,7 @@ class Matrix:
         """Return how strongly an error is coloured: its root beside the root of the largest."""
         errors = self.value[np.ix_(self.classes, self.classes)].copy()
         np.fill_diagonal(errors, 0)
-        largest = float(errors.max(initial=0))
-        return float(np.sqrt(value / largest)) if largest > 0 else 0.0
+        return float(np.sqrt(value / errors.max())) if value >= _BLANK else 0.0
 
 
 def percent(share: float, decimals: int = 0) -> str:
@@ -236,7 +237,7 @@ def count_of(number: float, thing: str) -> str:
 
 
 def _chip(mark: ClassMark) -> str:
-    return f'<span class="chip">{_code(mark)}&nbsp;<bdi>{escape(mark.name)}</bdi></span>'
+    return f'<span class="chip">{_code(mark)}<bdi>{escape(mark.name)}</bdi></span>'
 
 
 def _code(mark: ClassMark) -> str:

@@ -52,7 +52,7 @@ function codeOf(k) {
 }
 
 function chip(k) {
-  return el("span", { class: "chip" }, codeOf(k), "\u00a0", el("bdi", {}, className(k)));
+  return el("span", { class: "chip" }, codeOf(k), el("bdi", {}, className(k)));
 }
 
 function nodeLink(i, attributes = {}) {

@@ -203,7 +203,7 @@ function drawMap() {
 }
 
 function pointRadius() {
-  const base = Math.min(Math.max(120 / Math.sqrt(audit.id.length), 1.6), 5);
+  const base = Math.min(Math.max(200 / Math.sqrt(audit.id.length), 1.6), 5);
   return Math.min(Math.round(10 * base * map.zoom ** 0.4) / 10, 7);
 }
 
@@ -223,7 +223,7 @@ function drawSprite(k, flagged, radius, ratio) {
   pen.scale(radius * ratio, radius * ratio);
   const mark = audit.classes[k];
   pen.fillStyle = mark?.colour ?? style.getPropertyValue("--faint");
-  pen.globalAlpha = flagged ? 1 : 0.8;
+  pen.globalAlpha = mark ? (flagged ? 1 : 0.85) : 0.45;
   pen.fill(new Path2D(SHAPES[mark?.shape ?? "circle"]));
   if (flagged) {
     pen.lineWidth = 1.4 / radius;

@@ -34,7 +34,7 @@ function inGroups(nodes, given, rival) {
 function drawNeighbourhood(i, rival, width) {
   const nodes = inGroups(tellingNeighbours(i), audit.given[i], rival);
   const right = Math.ceil(nodes.length / 2);
-  const halfHeight = Math.max(80, 14.5 * right);
+  const halfHeight = Math.max(50, 14.5 * right);
   const halfWidth = Math.min(Math.max(width / 2 - 140, 55), 150); // names come first
   const [x, y] = [width / 2, halfHeight + 20];
   const room = width / 2 - halfWidth - RADIUS - 12; // for a name
