@@ -16,6 +16,7 @@ import torch
 
 import erase
 from conftest import two_communities
+from erase.auditing import DETECTORS
 from erase.bench import Protocol, given_labels, score
 from erase.cli import _parser, main
 from erase.datasets import DATASETS
@@ -150,6 +151,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     ("kind", "names"),
     [
         ("methods", METHODS),
+        ("detectors", DETECTORS),
         ("datasets", DATASETS),
         ("noises", NOISES),
         ("encoders", ENCODERS),

@@ -210,6 +210,13 @@ def test_the_joint_is_the_printed_formula(seed: int) -> None:
     assert joint.sum(1) == pytest.approx(np.bincount(given, minlength=2 + seed) / 200)
 
 
+def test_a_probability_that_equals_its_threshold_is_confident() -> None:
+    # the mean of seven times 0.1 is not 0.1 in floating-point numbers
+    joint = estimate_joint(np.repeat([0, 1], 7), np.tile([0.9, 0.1], (14, 1)))
+    # all nodes are confidently of class 0; that some labels 1 are right is taken for granted
+    assert joint == pytest.approx(np.array([[0.5, 0], [0.5 * 7 / 8, 0.5 / 8]]))
+
+
 def test_the_joint_recovers_the_noise() -> None:
     given, proba, wrong = noisy_case(0, n=5000, rate=0.4, sharp=6.0)
     assert 1 - np.trace(estimate_joint(given, proba)) == pytest.approx(wrong.mean(), abs=0.02)
