@@ -482,6 +482,8 @@ def _audit(options: argparse.Namespace) -> None:
     found = replace(found, settings={"graph": options.graph, **found.settings})
     found.save(out, parquet=options.parquet)
     summary = found.summary()
+    if unjudged := int((encode_labels(given)[0] >= 0).sum()) - summary["labels"]:
+        _say(options, f"Note: {unjudged} labels of test nodes are not judged (--all-labels).")
     shown = [_audit_lines(found), _issue_table(found)]
     if options.noise is not None:
         summary |= {"noise": options.noise, "scores": score_audit(found, clean)}

@@ -87,9 +87,15 @@ def test_known_noise_shows_how_good_the_audit_was(
     assert f"auroc {expected['auroc']:.3f}" in printed
 
 
-def test_all_labels_are_judged_where_asked_for(graph: Path, tmp_path: Path) -> None:
-    main(["audit", str(graph), "--out", str(tmp_path), "--all-labels", "--quiet", *QUICK])
+def test_all_labels_are_judged_where_asked_for(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["audit", str(graph), "--out", str(tmp_path), *QUICK])
+    assert len(pd.read_csv(tmp_path / "issues.csv")) == 90
+    assert "30 labels of test nodes are not judged (--all-labels)" in capsys.readouterr().err
+    main(["audit", str(graph), "--out", str(tmp_path), "--all-labels", *QUICK])
     assert len(pd.read_csv(tmp_path / "issues.csv")) == 120
+    assert "--all-labels" not in capsys.readouterr().err
 
 
 def test_options_reach_the_audit(

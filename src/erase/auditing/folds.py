@@ -112,9 +112,10 @@ def deal(classes: Nodes, folds: int, seed: int) -> Nodes:
 def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
     """Return what each model is given: the graph without the labels of its fold.
 
-    A label of the validation fold trains instead where its class would have none in training. All
-    models have the same numbers of training and of validation labels, as training them at once
-    needs: where one has more, labels of its most frequent class stay out, at random.
+    A label of the validation fold trains instead where its class would have none in training: of
+    two folds nobody validates. All models have the same numbers of training and of validation
+    labels, as training them at once needs: where one has more, labels of its most frequent class
+    stay out, at random.
 
     Args:
         task: the graph and its labels.
@@ -123,7 +124,7 @@ def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
     """
     count = int(fold.max()) + 1
     given = task.y.numpy()
-    selects = count > 2 and (fold >= 0).sum() // count >= _FEWEST_VALIDATION_LABELS
+    selects = (fold >= 0).sum() // count >= _FEWEST_VALIDATION_LABELS
     train, val = [], []
     for k in range(count):
         validates = (fold == (k + 1) % count) & selects
