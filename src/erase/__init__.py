@@ -8,8 +8,7 @@ from erase.io import read_graph, write_graph
 from erase.methods import ERASE, CrossEntropy, load_model
 from erase.noise import corrupt
 from erase.task import NodeTask
-
-__version__ = "0.1.0"
+from erase.version import __version__
 
 __all__ = [
     "ERASE",
@@ -18,6 +17,7 @@ __all__ = [
     "EraseError",
     "NodeTask",
     "Protocol",
+    "__version__",
     "audit",
     "corrupt",
     "load_dataset",

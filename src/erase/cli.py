@@ -16,7 +16,6 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-import erase
 from erase.auditing import DETECTORS, JUDGE_EPOCHS, Audit, audit
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
@@ -48,6 +47,7 @@ from erase.methods.erase import RECIPES
 from erase.noise import NOISES
 from erase.report.demo import write_demo_report
 from erase.task import NodeTask
+from erase.version import __version__
 
 GRAPH_HELP = (
     "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, or a folder "
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="erase", description="Node classification on graphs whose labels are wrong."
     )
-    parser.add_argument("--version", action="version", version=f"erase {erase.__version__}")
+    parser.add_argument("--version", action="version", version=f"erase {__version__}")
     parser.set_defaults(hint="")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -444,7 +444,7 @@ def _fit(options: argparse.Namespace) -> None:
         "epochs_run": len(method.history_),
         "scores": scores,
         "seconds": seconds,
-        "version": erase.__version__,
+        "version": __version__,
     }
     write_table(_predictions(method, clean, given), out / "predictions.csv")
     write_table(pd.DataFrame(method.history_), out / "history.csv")

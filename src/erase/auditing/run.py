@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-import erase
 from erase.auditing.decision import Decision, decide
 from erase.auditing.folds import Judged, out_of_sample
 from erase.auditing.neighbours import neighbour_evidence
@@ -20,6 +19,7 @@ from erase.errors import EraseError
 from erase.methods import METHODS, NodeClassifier
 from erase.methods.base import SHARE, resolve_device
 from erase.task import NodeTask
+from erase.version import __version__
 
 # Most epochs of a judge that is given by its name: an audit trains one for every fold.
 JUDGE_EPOCHS = 150
@@ -92,7 +92,7 @@ def audit(
             "max_false_alarms": max_false_alarms,
             "device": str(resolve_device(judge.device)),
             "versions": {
-                "erase": erase.__version__,
+                "erase": __version__,
                 "torch": str(torch.__version__),
                 "python": platform.python_version(),
             },

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-import erase
 from erase.auditing.folds import out_of_sample
 from erase.bench.detection import DetectionSetup, detects, score_detection
 from erase.bench.records import Cell, Journal, Record
@@ -46,6 +45,7 @@ from erase.io import atomic_write
 from erase.methods import METHODS, NodeClassifier
 from erase.methods.base import resolve_device
 from erase.task import NodeTask
+from erase.version import __version__
 
 GPU_BATCH = 50
 _SECONDS_BETWEEN_LINES = 10.0
@@ -398,7 +398,7 @@ def _about(device: str) -> dict[str, Any]:
             if torch.get_float32_matmul_precision() != "highest":
                 machine += ", TF32 products"
     versions = {
-        "erase": erase.__version__,
+        "erase": __version__,
         "torch": str(torch.__version__),
         "python": ".".join(platform.python_version_tuple()[:2]),
     }
