@@ -108,6 +108,20 @@ def test_the_scale_of_features_makes_no_difference(
     np.testing.assert_allclose(full(weigh(features() * scale)), full(weigh(features())), atol=1e-4)
 
 
+def test_stored_zeros_are_zeros() -> None:
+    stored = torch.sparse_csr_tensor([0, 2, 3], [0, 2, 0], [-1.0, 0.0, 2.0], (2, 3))
+    np.testing.assert_array_equal(full(weigh(stored)), full(weigh(stored.to_dense())))
+    assert full(weigh(stored)).tolist() == [[-1, 0, 0], [1, 0, 0]]
+
+
+def test_a_column_that_varies_by_rounding_does_not_vary() -> None:
+    x = dense()
+    x[:, -1] += 1e-7 * torch.arange(30)
+    np.testing.assert_allclose(full(weigh(x)), full(weigh(dense())), atol=1e-6)
+    x[:, -1] += 1e-4 * torch.arange(30)
+    assert np.abs(full(weigh(x))[:, -1]).max() > 0.1
+
+
 def test_half_of_the_entries_is_the_most_that_words_fill() -> None:
     x = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
     np.testing.assert_allclose(full(weigh(x)), [[1, 0], [0, 1]])
@@ -154,6 +168,13 @@ def test_few_columns_stay_as_they_are_and_few_rows_need_few_columns() -> None:
     np.testing.assert_allclose(reduced @ reduced.T, full(wide) @ full(wide).T, atol=1e-5)
 
 
+def test_reduction_does_not_depend_on_the_order_of_rows() -> None:
+    """Where singular values are alike, the answer depends on what is drawn: one row a column."""
+    x = torch.randn(200, 150, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(1))
+    np.testing.assert_allclose(reduce(x[order], 5), reduce(x, 5)[order], atol=1e-3)
+
+
 def test_reduction_repeats_itself_and_leaves_global_generators_alone() -> None:
     x = torch.from_numpy(decaying()).float()
     before = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
@@ -182,6 +203,7 @@ def as_matrix(edges: Tensor, cosines: Tensor, n: int) -> Floats:
     """Return G [N, N] after a look at the edges: sorted, each once."""
     keys = (edges[0] * n + edges[1]).tolist()
     assert keys == sorted(set(keys))
+    assert (cosines > 0).all()
     matrix = np.zeros((n, n))
     matrix[tuple(edges.numpy())] = cosines.numpy()
     return matrix
@@ -215,6 +237,25 @@ def test_of_equals_the_lowest_numbers_are_near() -> None:
     pairs = {(a, b) for a, b in edges.T.tolist() if a < b}
     assert pairs == {(1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5)}
     np.testing.assert_allclose(cosines, 1.0, rtol=1e-6)
+
+
+def test_cosines_that_differ_by_rounding_are_equal() -> None:
+    cosines = torch.tensor([[0.5, 1.0, 0.5 + 3e-7, 0.9, 0.5 + 2e-6, 0.5 - 3e-7]])
+    others, highest = views._highest(cosines, slice(1, 2), 3)
+    assert others.tolist() == [[3, 4, 0]]
+    np.testing.assert_allclose(highest, [[0.9, 0.5, 0.5]], atol=1e-5)
+    others, _ = views._highest(cosines, slice(1, 2), 4)
+    assert others.tolist() == [[3, 4, 0, 2]]
+
+
+def test_blocks_are_small_where_features_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.zeros(20, 400)
+    x[torch.arange(20).repeat(3), torch.arange(60) // 2] = 1.0
+    monkeypatch.setattr(views, "_COSINES_AT_ONCE", 2_000)
+    x = x.to_sparse_csr()
+    with LargestTensor() as largest:
+        nearest(x, 2)
+    assert largest.numbers == 2_000  # five rows at once
 
 
 # Smoothing ----------------------------------------------------------------------------------------
@@ -340,6 +381,13 @@ def test_where_features_say_nothing_the_view_is_zero(x: Tensor) -> None:
     np.testing.assert_allclose(full(smoothed_view(x, edge_index)), 0, atol=1e-6)
     alone = smoothed_view(x[:1], torch.zeros(2, 0, dtype=torch.int64))
     np.testing.assert_allclose(full(alone), 0, atol=1e-6)
+
+
+def test_where_all_nodes_are_alike_the_view_is_not_their_rounding() -> None:
+    nodes = torch.arange(7)
+    ring = torch.stack([torch.cat([nodes, nodes.roll(1)]), torch.cat([nodes.roll(1), nodes])])
+    x = torch.tensor([[-0.1, 0.0, 0.7, 0.0, 0.0, 0.3, 0.0, 0.0]]).repeat(7, 1)
+    assert np.linalg.norm(full(smoothed_view(x, ring, restart=0.3)), axis=1).max() < 0.1
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from erase.graph import Pattern
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
-_ALIKE = 1e-6  # standard deviation of a column, or length of a row, that is mere rounding
+_ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
 _COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
 _TIE = 1e-6  # cosines closer than that are equal: float32 rounds by a tenth of it
 _MOST_NODES_IN_FULL = 50_000
@@ -51,7 +51,7 @@ def weigh(x: Tensor) -> Tensor:
     columns = pattern.transposed
     turned = values[pattern.t_order]
     if bool((values < 0).any()):
-        square = columns.row_sum(turned.square()) / x.shape[0]
+        square = columns.row_sum(turned.square())  # the mean's 1/N goes with the rows' length
         weight = square.rsqrt().where(square > 0, 0.0)
     else:
         weight = (x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log()
