@@ -42,7 +42,7 @@ def _ours(column: Sequence[Spot]) -> Entry:
 
 def _is_best(column: Sequence[Spot]) -> bool:
     """Return whether the audit's mean is within the best one's standard error of it."""
-    means = {spot.entry.mean: spot.entry.error or 0.0 for spot in column if spot.entry.runs}
-    best = max(mean for mean in means if mean is not None)
+    entries = [spot.entry for spot in column]
+    best, error = max((e.mean, e.error or 0.0) for e in entries if e.mean is not None)
     ours = _ours(column).mean
-    return ours is not None and ours >= best - means[best]
+    return ours is not None and ours >= best - error
