@@ -98,14 +98,14 @@ def deal(classes: Nodes, folds: int, seed: int) -> Nodes:
 
     Args:
         classes: [n].
-        folds: how many; n where there are fewer labels.
+        folds: how many; of fewer labels each is a fold of its own.
         seed: of the order inside classes.
     """
     n = len(classes)
     shuffled = numpy_stream(seed, "audit folds").permutation(n)
     order = shuffled[np.argsort(classes[shuffled], kind="stable")]
     fold = np.empty(n, np.int64)
-    fold[order] = np.arange(n) % min(folds, n)
+    fold[order] = np.arange(n) % folds
     return fold
 
 
