@@ -39,7 +39,7 @@ def neighbour_evidence(
         suggested: [N] suggested class; read at labelled nodes only.
         proba: [N, K].
     """
-    node, neighbour = edge_index[:, given[edge_index[0]] >= 0]
+    node, neighbour = edge_index
     around = given[neighbour]
 
     def total(values: NDArray[Any]) -> NDArray[np.float64]:
