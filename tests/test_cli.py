@@ -427,9 +427,9 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
         "--set",
         "width=64",
         "--set",
-        "epochs=150",
+        "epochs=600",
         "--set",
-        "patience=150",
+        "patience=600",
     ]
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
