@@ -162,6 +162,17 @@ def places(audit: Audit) -> NDArray[np.float64]:
     return np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(-1, 2) / 65534
 
 
+def lonely_spot(audit: Audit, box: dict[str, float]) -> tuple[int, dict[str, float]]:
+    """Return the node farthest from all others on the map, and where it is on the canvas."""
+    place = places(audit)
+    distance = np.linalg.norm(place[:, None] - place, axis=2)
+    np.fill_diagonal(distance, np.inf)
+    node = int(distance.min(1).argmax())
+    scale = min(box["width"], box["height"]) - 24
+    x, y = (place[node] - 0.5) * scale
+    return node, {"x": box["width"] / 2 + x, "y": box["height"] / 2 + y}
+
+
 def painted(page: Any) -> str:
     page.evaluate(FRAME)
     image: str = page.evaluate("document.getElementById('map-canvas').toDataURL()")
@@ -504,18 +515,9 @@ def test_the_map_finds_shows_and_opens(show: Callable[..., Any], file: Path, aud
     assert "In the middle: package 18" in page.inner_text("#map-status")
 
     page = show(file)
-    place = places(audit)
-    distance = np.linalg.norm(place[:, None] - place, axis=2)
-    np.fill_diagonal(distance, np.inf)
-    lonely = int(distance.min(1).argmax())
     canvas = page.locator("#map-canvas")
     canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    scale = min(box["width"], box["height"]) - 24
-    spot = {
-        "x": box["width"] / 2 + (place[lonely, 0] - 0.5) * scale,
-        "y": box["height"] / 2 + (place[lonely, 1] - 0.5) * scale,
-    }
+    lonely, spot = lonely_spot(audit, canvas.bounding_box())
     canvas.hover(position=spot)
     assert page.inner_text("#map-tip").startswith(f"package {lonely}")
     canvas.click(position=spot)
@@ -526,7 +528,9 @@ def test_the_map_finds_shows_and_opens(show: Callable[..., Any], file: Path, aud
     assert f"In the middle: package {lonely}" in page.inner_text("#map-status")
 
 
-def test_the_map_moves_by_keys_buttons_and_mouse(show: Callable[..., Any], file: Path) -> None:
+def test_the_map_moves_by_keys_buttons_and_mouse(
+    show: Callable[..., Any], file: Path, audit: Audit
+) -> None:
     page = show(file)
     canvas = page.locator("#map-canvas")
     canvas.scroll_into_view_if_needed()
@@ -545,18 +549,19 @@ def test_the_map_moves_by_keys_buttons_and_mouse(show: Callable[..., Any], file:
     page.get_by_role("button", name="Zoom out").click()
     assert painted(page) == whole
     box = canvas.bounding_box()
-    x, y = box["x"] + 40, box["y"] + 40
+    _, spot = lonely_spot(audit, box)
+    x, y = box["x"] + spot["x"], box["y"] + spot["y"]
     page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 30, steps=4)  # the point stays under the mouse …
+    page.mouse.up()
+    dragged = painted(page)
+    assert dragged != whole
+    assert "#node" not in page.url  # … but a drag is no click
     page.keyboard.down("Control")
     page.mouse.wheel(0, -200)
     page.keyboard.up("Control")
-    near = painted(page)
-    assert near != whole
-    page.mouse.down()
-    page.mouse.move(x + 60, y + 30, steps=4)
-    page.mouse.up()
-    assert painted(page) not in (whole, near)
-    assert "#node" not in page.url  # a drag is no click
+    assert painted(page) not in (whole, dragged)
     page.get_by_role("button", name="All", exact=True).click()
     page.mouse.move(1, 1)
     page.get_by_label("only flagged").check()

@@ -300,17 +300,42 @@ def test_the_map_keeps_classes_together_and_is_the_same_twice(
     assert (nearest == audit.given).mean() > 0.7  # by chance a quarter
 
 
-def test_a_large_map_places_the_rest_beside_its_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "_TSNE_ITERATIONS", 500)
+def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_TSNE_NODES", 100)
-    monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 60)
-    audit = planted_audit(180, CLASSES[:3], noise=0.0, unlabelled=0.0)
-    z = np.concatenate([audit.embedding, audit.embedding])  # every node has a twin
-    places = plane(directions(z), seed=0)
-    np.testing.assert_allclose(places[:180], places[180:], atol=1e-6)
-    distance = np.linalg.norm(places[:180, None] - places[None, :180], axis=2)
-    distance[distance < 1e-9] = np.inf
-    assert (audit.given[distance.argmin(1)] == audit.given).mean() > 0.7  # by chance a third
+    monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 40)
+    monkeypatch.setattr(embedding, "_BLOCK", 400)  # ten rows at a time
+    mapped = []
+
+    def recorded(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+        mapped.append(points)
+        return np.sin(9 * points[:, :2])  # any map will do
+
+    monkeypatch.setattr(embedding, "_tsne", recorded)
+    unit = directions(np.random.default_rng(0).normal(size=(150, 6)))
+    found = plane(unit, seed=0)
+    sample = mapped[0]
+    assert sample.shape == (40, 6)
+    places = np.sin(9 * sample[:, :2])
+    points = embedding._principal_components(unit, 50)
+    expected = np.zeros((150, 2))
+    for i, point in enumerate(points):
+        squared = ((sample - point) ** 2).sum(1)
+        guides = np.argsort(squared)[:5]
+        if squared.min() < 1e-12:
+            expected[i] = places[squared.argmin()]  # it is in the sample
+            continue
+        weights = 1 / squared[guides]
+        expected[i] = (weights[:, None] * places[guides]).sum(0) / weights.sum()
+    low, high = expected.min(0), expected.max(0)
+    expected = (expected - (low + high) / 2) / (high - low).max() + 0.5
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_principal_components_are_those_of_the_singular_values() -> None:
+    unit = directions(np.random.default_rng(0).normal(size=(30, 5)) * [1, 2, 3, 4, 5])
+    left, scale, right = np.linalg.svd((unit - unit.mean(0)).astype(float), full_matrices=False)
+    expected = left * scale * np.sign(right[range(5), np.abs(right).argmax(1)])
+    np.testing.assert_allclose(embedding._principal_components(unit, 3), expected[:, :3], atol=1e-5)
 
 
 @pytest.mark.parametrize(("nodes", "width"), [(0, 3), (1, 3), (2, 1), (4, 2), (9, 1), (7, 60)])
