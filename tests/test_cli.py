@@ -427,9 +427,9 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
         "--set",
         "width=64",
         "--set",
-        "epochs=600",
+        "epochs=300",
         "--set",
-        "patience=600",
+        "patience=300",
     ]
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
