@@ -427,9 +427,9 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
         "--set",
         "width=64",
         "--set",
-        "epochs=300",
+        "epochs=200",
         "--set",
-        "patience=300",
+        "patience=200",
     ]
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
