@@ -62,7 +62,7 @@ class SmoothedLogReg(NodeClassifier):
         "steps": Range(1, 50, whole=True),
         "neighbours": Range(0, 30, whole=True),
         "neighbour_weight": Range(0.05, 2.0, log=True),
-        "strength": Range(0.05, 20.0, log=True),
+        "strength": Range(0.05, 10.0, log=True),
     }
 
     width: int = 256
