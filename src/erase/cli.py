@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-from erase.auditing import DETECTORS, JUDGE_EPOCHS, Audit, audit
+from erase.auditing import DETECTORS, FOLDS, JUDGE, JUDGE_EPOCHS, Audit, audit, judge_params
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     check_labels.set_defaults(run=_audit)
     check_labels.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
     check_labels.add_argument(
-        "--method", default="erase", choices=METHODS, help="the judge (default: %(default)s)"
+        "--method", default=JUDGE, choices=METHODS, help="the judge (default: %(default)s)"
     )
     check_labels.add_argument(
         "--preset", choices=RECIPES, default="reference", help="ERASE's recipe: %(default)s"
@@ -167,10 +167,11 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"a parameter of the method, as often as needed; epochs are {JUDGE_EPOCHS} at first",
+        help="a parameter of the method, as often as needed; where it has epochs, they are "
+        f"{JUDGE_EPOCHS} at most unless you say so",
     )
     check_labels.add_argument(
-        "--folds", type=_count, default=5, help="how many judges (default %(default)s)"
+        "--folds", type=_count, default=FOLDS, help="how many judges (default %(default)s)"
     )
     check_labels.add_argument(
         "--max-false-alarms",
@@ -419,8 +420,8 @@ def _fit(options: argparse.Namespace) -> None:
     cleaned: dict[str, Any] | None = None
     if options.clean:
         _say(options, "Auditing the labels …")
-        shared = {"seed": options.seed, "device": options.device, "epochs": JUDGE_EPOCHS}
-        judge = ERASE.preset(dataset=name, **shared)
+        shared = {"seed": options.seed, "device": options.device}
+        judge = METHODS[JUDGE].preset(dataset=name, **judge_params(JUDGE), **shared)
         found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
         found.save(out / "audit")
         task = NodeTask.of(found.clean_graph(given))
@@ -460,8 +461,8 @@ def _audit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
     if options.all_labels:
         clean = without_splits(clean)
-    if "epochs" in METHODS[options.method]().get_params(deep=False):
-        options.set.insert(0, f"epochs={JUDGE_EPOCHS}")  # a user's own comes later
+    usual = [f"{key}={value}" for key, value in judge_params(options.method).items()]
+    options.set = [*usual, *options.set]  # a user's own come last
     judge = _method(options, name)
     given = clean
     if options.noise is not None:

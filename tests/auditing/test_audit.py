@@ -19,8 +19,8 @@ from torch_geometric.data import Data, HeteroData
 
 import erase
 from conftest import mask, path_graph, two_communities
+from erase.auditing import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
 from erase.auditing.folds import out_of_sample
-from erase.auditing.run import JUDGE_EPOCHS
 from erase.bench.detection import detection_scores, score_audit
 from erase.errors import EraseError
 from erase.io import read_json
@@ -59,7 +59,7 @@ def judge(**changes: Any) -> CrossEntropy:
 
 @pytest.fixture(scope="module")
 def audited() -> erase.Audit:
-    return erase.audit(fruit()[1], method=judge())
+    return erase.audit(fruit()[1], method=judge(), folds=5)
 
 
 def test_injected_errors_are_found_and_corrected(audited: erase.Audit) -> None:
@@ -164,14 +164,23 @@ def test_a_judge_by_name_takes_seed_device_and_few_epochs(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("erase.auditing.run.out_of_sample", watch)
     erase.audit(two_communities(), seed=4, device="cpu")
-    assert seen[0].get_params() == erase.ERASE(seed=4, device="cpu", epochs=150).get_params()
-    assert JUDGE_EPOCHS == 150
+    usual = METHODS[JUDGE](seed=4, device="cpu", **judge_params(JUDGE))
+    assert seen[0].get_params() == usual.get_params()
+    assert type(seen[0]) is type(usual)
+    erase.audit(two_communities(), method="ce", seed=4)
+    assert seen[1].get_params() == CrossEntropy(seed=4, epochs=JUDGE_EPOCHS).get_params()
     erase.audit(two_communities(), method="label-propagation", seed=4)
-    assert seen[1].get_params() == LabelPropagation(seed=4).get_params()
+    assert seen[2].get_params() == LabelPropagation(seed=4).get_params()
     mine = judge(seed=9)
     erase.audit(two_communities(), method=mine, seed=4, device="cpu")
-    assert seen[2].get_params() == mine.get_params()
-    assert seen[2] is not mine
+    assert seen[3].get_params() == mine.get_params()
+    assert seen[3] is not mine
+    assert CrossEntropy().epochs > JUDGE_EPOCHS == 150
+
+
+def test_a_judge_never_trains_longer_than_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("erase.auditing.run.JUDGE_EPOCHS", CrossEntropy().epochs + 1)
+    assert judge_params("ce") == {"epochs": CrossEntropy().epochs}
 
 
 def test_every_option_changes_the_answer(audited: erase.Audit) -> None:
@@ -179,14 +188,14 @@ def test_every_option_changes_the_answer(audited: erase.Audit) -> None:
     by_fewer = erase.audit(given, method=judge(), folds=3)
     assert by_fewer.settings["folds"] == 3
     assert not np.allclose(by_fewer.pred_probs, audited.pred_probs)
-    by_seed = erase.audit(given, method=judge(), seed=1)
+    by_seed = erase.audit(given, method=judge(), folds=5, seed=1)
     assert not np.allclose(by_seed.pred_probs, audited.pred_probs)
-    by_method = erase.audit(given, method="label-propagation")
+    by_method = erase.audit(given, method="label-propagation", folds=5)
     assert not np.allclose(by_method.pred_probs, audited.pred_probs)
-    strict = erase.audit(given, method=judge(), max_false_alarms=0.01)
+    strict = erase.audit(given, method=judge(), folds=5, max_false_alarms=0.01)
     np.testing.assert_allclose(strict.pred_probs, audited.pred_probs)
     assert strict.decision.is_issue.sum() < audited.decision.is_issue.sum()
-    again = erase.audit(given, method=judge())
+    again = erase.audit(given, method=judge(), folds=5)
     pd.testing.assert_frame_equal(again.issues, audited.issues)
 
 
@@ -246,7 +255,7 @@ def test_two_nodes_of_two_classes_cannot_be_judged(edges: Tensor) -> None:
     np.testing.assert_allclose(found.pred_probs, 0.5)
     assert not found.decision.is_issue.any()
     assert found.settings["folds"] == 2
-    assert "5 folds were asked for; 2 labels make 2." in found.notes
+    assert f"{FOLDS} folds were asked for; 2 labels make 2." in found.notes
     assert "One label alone cannot be judged: that of the class '0', '1'." in found.notes
     assert found.clean_labels().tolist() == [0, 1]
 
@@ -324,8 +333,8 @@ def test_bad_options_are_refused_before_training(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("trained")
 
-    monkeypatch.setattr(METHODS["erase"], "fit", never)
-    monkeypatch.setattr(CrossEntropy, "fit", never)
+    for method in {METHODS[JUDGE], CrossEntropy}:
+        monkeypatch.setattr(method, "_train", never)
     with pytest.raises(EraseError, match=message):
         erase.audit(path_graph(), **options)
 
@@ -557,7 +566,7 @@ def test_notes_and_models_are_told_where_progress_is_asked_for(
     erase.audit(two_communities(), method="label-propagation", folds=3, progress=True)
     told = capsys.readouterr().err
     assert told.count("Note: ") == len(NodeTask.of(two_communities()).notes) > 0
-    assert "Model 3 of 3" in told
+    assert "3 models at once" in told
     erase.audit(two_communities(), method="label-propagation", folds=3)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""

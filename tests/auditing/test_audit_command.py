@@ -13,10 +13,11 @@ import torch
 
 import erase
 from conftest import two_communities
-from erase.auditing import JUDGE_EPOCHS
+from erase.auditing import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
 from erase.bench.detection import score_audit
 from erase.cli import _parser, main
 from erase.io import read_json, write_graph
+from erase.methods import METHODS
 
 FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html"}
 QUICK = ["--method", "label-propagation", "--device", "cpu"]
@@ -50,7 +51,7 @@ def test_the_audit_is_written_as_files_people_can_open(
     assert str(out / "report.html") in printed.out
     flagged = issues[issues["is_issue"]]["name"]
     assert all(name in printed.out for name in flagged.head(10))
-    assert "Model 5 of 5" in printed.err
+    assert f"{FOLDS} models at once" in printed.err
 
 
 def test_json_is_the_summary_and_nothing_else(
@@ -109,16 +110,21 @@ def test_options_reach_the_audit(
 
     monkeypatch.setattr("erase.cli.audit", watch)
     more = ["--folds", "3", "--max-false-alarms", "0.1", "--seed", "4", "--parquet"]
-    main(["audit", str(graph), "--out", str(tmp_path), *more, "--set", "trust=0.3", "--quiet"])
+    told = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
+    main([*told, *more, "--set", "trust=0.3"])
     assert (tmp_path / "issues.parquet").exists()
     judge = seen.pop("method")
     assert seen == {"folds": 3, "max_false_alarms": 0.1, "seed": 4, "progress": False}
     expected = erase.ERASE(seed=4, trust=0.3, epochs=JUDGE_EPOCHS)
     assert judge.get_params() == expected.get_params()
-    main(["audit", str(graph), "--out", str(tmp_path), "--set", "epochs=7", "--quiet"])
+    main([*told, "--set", "epochs=7"])
     assert seen["method"].epochs == 7
-    main(["audit", str(graph), "--out", str(tmp_path), "--preset", "paper", "--quiet"])
+    main([*told, "--preset", "paper"])
     assert seen["method"].normalisation == "symmetric"
+    main(["audit", str(graph), "--out", str(tmp_path), "--quiet"])
+    usual = METHODS[JUDGE](**judge_params(JUDGE))
+    assert (seen["folds"], type(seen["method"])) == (FOLDS, type(usual))
+    assert seen["method"].get_params() == usual.get_params()
 
 
 def test_defaults() -> None:
@@ -127,10 +133,10 @@ def test_defaults() -> None:
     assert told == {
         "graph": "g",
         "out": None,
-        "method": "erase",
+        "method": JUDGE,
         "preset": "reference",
         "set": [],
-        "folds": 5,
+        "folds": FOLDS,
         "max_false_alarms": 0.2,
         "all_labels": False,
         "noise": None,
@@ -169,7 +175,7 @@ def test_a_graph_without_errors_says_so(tmp_path: Path, capsys: pytest.CaptureFi
         (["nowhere"], "Datasets: cora"),
         (["nowhere.npz"], "nowhere.npz"),
         (["debian", "--set", "tust=1"], "Correct the name"),
-        (["debian", "--set", "trust=2"], "trust"),
+        (["debian", "--method", "erase", "--set", "trust=2"], "trust"),
         (["debian", "--noise", "symmetric"], "symmetric:0.3"),
         (["debian", "--noise", "typo:0.3"], "symmetric, pair"),
         (["debian", "--device", "abacus"], "'auto', 'cpu' or 'cuda'"),
@@ -217,17 +223,15 @@ def test_without_pyarrow_parquet_is_refused_before_training(
 
 
 def test_fit_on_corrected_labels_is_the_audit_and_then_a_fit(
-    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("erase.cli.JUDGE_EPOCHS", 4)
     noise = ["--noise", "symmetric:0.3", "--validation", "noisy", "--seed", "1"]
     out = tmp_path / "out"
     fit = ["fit", str(graph), "--method", "ce", *noise, *SMALL, "--clean", "--out", str(out)]
     assert main(fit) == 0
     clean = erase.read_graph(graph)
     given = erase.corrupt(clean, "symmetric", 0.3, seed=1, on="train+val")
-    judge = erase.ERASE(seed=1, epochs=4, device="cpu")
-    found = erase.audit(given, method=judge, seed=1)
+    found = erase.audit(given, seed=1, device="cpu")
     method = erase.CrossEntropy(hidden=16, heads=2, epochs=5, seed=1, device="cpu")
     expected = method.fit(found.clean_graph(given))
     saved = erase.load_model(out / "model.safetensors")

@@ -401,7 +401,7 @@ def test_finds_injected_noise(dataset: str) -> None:
     clean = load_dataset(dataset)
     given = given_labels(clean, "symmetric", 0.3, 0, PROTOCOLS["honest"])
     task = NodeTask.of(given)
-    judged = out_of_sample(task, METHODS["label-propagation"](device="cpu"))
+    judged = out_of_sample(task, METHODS["label-propagation"](device="cpu"), 5)
     labelled = judged.given >= 0
     wrong = (encode_labels(clean)[0].numpy() != judged.given)[labelled]
     areas = {

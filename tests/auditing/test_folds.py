@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from sklearn.base import clone
 
 from conftest import path_graph, two_communities
 from erase.auditing.folds import deal, fold_tasks, out_of_sample
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy, NodeClassifier
 from erase.methods.label_propagation import LabelPropagation
+from erase.methods.smoothed import SmoothedLogReg
 from erase.task import NodeTask
 from erase.train import Fit, Loop, Outcome
 
@@ -198,17 +200,37 @@ def test_one_by_one_is_all_at_once() -> None:
     np.testing.assert_allclose(judged.embedding, models[0].transform(), atol=1e-5)
 
 
-def test_a_gpu_trains_all_folds_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = NodeTask.of(two_communities())
-    expected = out_of_sample(task, small(seed=3), 4)
+def count_runs(monkeypatch: pytest.MonkeyPatch, method: type[NodeClassifier]) -> list[int]:
+    """Return how many runs each call of `fit_many` is asked for, as they come."""
     calls: list[int] = []
-    fit_many = CrossEntropy.fit_many
+    fit_many = method.fit_many
 
     def counted(self: Any, graphs: Sequence[Any], seeds: Sequence[int], **options: Any) -> Any:
         calls.append(len(graphs))
         return fit_many(self, graphs, seeds, **options)
 
-    monkeypatch.setattr(CrossEntropy, "fit_many", counted)
+    monkeypatch.setattr(method, "fit_many", counted)
+    return calls
+
+
+@pytest.mark.parametrize("method", [LabelPropagation(), SmoothedLogReg()], ids=repr)
+def test_what_has_no_epochs_is_computed_once_for_all_folds(
+    method: NodeClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = NodeTask.of(two_communities())
+    calls = count_runs(monkeypatch, type(method))
+    judged = out_of_sample(task, method, 4)
+    assert calls == [4]
+    for k, shown in enumerate(fold_tasks(task, judged.fold, 0)):
+        alone = clone(method).fit(shown).predict_proba()
+        np.testing.assert_allclose(judged.by_fold[k], alone, atol=1e-5)
+
+
+def test_a_gpu_trains_all_folds_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = NodeTask.of(two_communities())
+    calls = count_runs(monkeypatch, CrossEntropy)
+    expected = out_of_sample(task, small(seed=3), 4)
+    assert calls == []
     monkeypatch.setattr("erase.auditing.folds.resolve_device", lambda device: torch.device("cuda"))
     judged = out_of_sample(task, small(seed=3), 4)
     assert calls == [4]
@@ -232,11 +254,13 @@ def test_neither_the_task_nor_the_method_is_changed() -> None:
 
 
 def test_progress_counts_models(capsys: pytest.CaptureFixture[str]) -> None:
-    out_of_sample(task_of([0, 1] * 6), LabelPropagation(), 3, progress=True)
-    lines = capsys.readouterr().err.splitlines()
+    out_of_sample(task_of([0, 1] * 6), small(epochs=1), 3, progress=True)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Model")]
     assert lines[0] == "Model 1 of 3 …"
     assert len(lines) == 3
     assert "s left" in lines[1]
+    out_of_sample(task_of([0, 1] * 6), LabelPropagation(), 3, progress=True)
+    assert capsys.readouterr().err.splitlines() == ["3 models at once …"]
     out_of_sample(task_of([0, 1] * 6), LabelPropagation(), 3)
     assert capsys.readouterr().err == ""
 

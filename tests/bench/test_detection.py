@@ -16,7 +16,7 @@ from hypothesis import given as drawn
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.auditing import DETECTORS, JUDGE_EPOCHS, Judged, audit
+from erase.auditing import DETECTORS, FOLDS, JUDGE, Judged, audit, judge_params
 from erase.auditing.folds import out_of_sample
 from erase.bench import labels_of_cell, runner
 from erase.bench.detection import (
@@ -76,7 +76,9 @@ def batch(*cells: Cell) -> Batch:
 
 def judged_like(asked: Cell) -> tuple[Judged, NodeTask]:
     task = NodeTask.of(labels_of_cell(tiny(), asked))
-    return out_of_sample(task, LabelPropagation(seed=asked.seed, device="cpu"), 5, asked.seed), task
+    return out_of_sample(
+        task, LabelPropagation(seed=asked.seed, device="cpu"), FOLDS, asked.seed
+    ), task
 
 
 # --- scores
@@ -195,11 +197,11 @@ def test_a_detector_has_no_representations(switch: str) -> None:
 
 
 def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
-    asked = cell(seed=3, params={"max_false_alarms": 0.3})
+    asked = cell(seed=3, params={"max_false_alarms": 0.3, "folds": 5})
     (result,) = run_batch(batch(asked))
     judge = LabelPropagation(seed=3, device="cpu")
     given = labels_of_cell(tiny(), asked)
-    found = audit(given, method=judge, max_false_alarms=0.3, seed=3)
+    found = audit(given, method=judge, folds=5, max_false_alarms=0.3, seed=3)
     expected = score_audit(found, tiny())
     scores = dict(result.record.scores)
     assert {key: scores[key] for key in expected if key in scores} == {
@@ -276,7 +278,8 @@ def test_the_study_is_what_has_to_be_shown() -> None:
     assert {(c.noise, c.rate) for c in cells} == set(
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
-    ours, theirs = {"judge": "erase", "epochs": JUDGE_EPOCHS}, {"judge": "ce"}
+    ours = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
+    theirs = {"judge": "ce", "folds": FOLDS}
     for method in ("audit", *DETECTORS):
         params = [c.params for c in cells if c.method == method]
         assert params.count(ours) == params.count(theirs) == len(params) // 2
@@ -306,7 +309,7 @@ def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
     path = tmp_path / "records.jsonl"
     summary = run_cells(Study("tests", ()), all_cells(), path, HERE)
     assert not summary.failures
-    assert [(folds, seed) for _, folds, seed in trained] == [(5, 0), (5, 1)]
+    assert [(folds, seed) for _, folds, seed in trained] == [(FOLDS, 0), (FOLDS, 1)]
     records = read(path)
     assert {record.cell for record in records} == set(all_cells())
     assert all(record.batch == len(QUICK) for record in records)
@@ -392,13 +395,17 @@ def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
     rival = [0.90, 0.92, 0.94]  # mean 0.92, standard error 0.01155
     records = [
         # best; as good; behind its rivals; behind only who has its judge
-        *made_up({"audit:erase": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
-        *made_up({"audit:erase": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
+        *made_up({f"audit:{JUDGE}": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
+        *made_up({f"audit:{JUDGE}": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
         *made_up(
-            {"audit:erase": [0.908] * 3, "graphcleaner:ce": rival}, noise="asymmetric", rate=0.1
+            {f"audit:{JUDGE}": [0.908] * 3, "graphcleaner:ce": rival}, noise="asymmetric", rate=0.1
         ),
         *made_up(
-            {"audit:erase": [0.95] * 3, "graphcleaner:ce": rival, "graphcleaner:erase": [0.96] * 3},
+            {
+                f"audit:{JUDGE}": [0.95] * 3,
+                "graphcleaner:ce": rival,
+                f"graphcleaner:{JUDGE}": [0.96] * 3,
+            },
             noise="asymmetric",
             rate=0.3,
         ),
@@ -416,9 +423,9 @@ def test_the_table_counts_kept_promises() -> None:
     records = [
         record
         for rate, values in rows.items()
-        for record in made_up({"audit:erase": values}, "false_alarms", rate=rate)
+        for record in made_up({f"audit:{JUDGE}": values}, "false_alarms", rate=rate)
     ]
-    records += made_up({"audit:erase": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
+    records += made_up({f"audit:{JUDGE}": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
     table = build("detection", records)
     assert note(table, "Right labels") == (
         "Right labels among the flagged: within 0.1 of the 0.2 asked for in 2 of 3 cells."
@@ -427,21 +434,21 @@ def test_the_table_counts_kept_promises() -> None:
 
 def test_the_table_counts_known_noise_rates() -> None:
     records = [
-        *made_up({"audit:erase": [0.05, -0.09]}, "noise_rate_error"),
-        *made_up({"audit:erase": [0.15, -0.15]}, "noise_rate_error", rate=0.1),
+        *made_up({f"audit:{JUDGE}": [0.05, -0.09]}, "noise_rate_error"),
+        *made_up({f"audit:{JUDGE}": [0.15, -0.15]}, "noise_rate_error", rate=0.1),
     ]
     table = build("detection", records)
     assert note(table, "Distance") == (
         "Distance of the estimated noise rate from the true one: within 0.1 in 1 of 2 cells."
     )
     rows = {s.row.key for s in table.spots() if s.panel.measure.name == "noise_rate_error"}
-    assert rows == {"audit:erase", "audit:ce"}
+    assert rows == {f"audit:{JUDGE}", "audit:ce"}
 
 
 def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
-    records = made_up({"audit:erase": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
+    records = made_up({f"audit:{JUDGE}": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
     table = build("detection", records)
-    (entry,) = [s.entry for s in table.spots() if s.row.key == "audit:erase" and s.entry.runs]
+    (entry,) = [s.entry for s in table.spots() if s.row.key == f"audit:{JUDGE}" and s.entry.runs]
     assert entry.error == pytest.approx(1.0)
     assert entry.std == pytest.approx(math.sqrt(2))
     text = FORMATS["md"](table)
@@ -456,14 +463,14 @@ def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_the_other(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
-    lines = [record.to_json() for record in made_up({"audit:erase": [0.9]})]
+    lines = [record.to_json() for record in made_up({f"audit:{JUDGE}": [0.9]})]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(["table", "detection", str(path), "--format", "csv"]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert list(dict.fromkeys(row["row"] for row in rows)) == [
-        "audit:erase",
+        f"audit:{JUDGE}",
         *(f"{name}:ce" for name in DETECTORS),
-        *(f"{name}:erase" for name in DETECTORS),
+        *(f"{name}:{JUDGE}" for name in DETECTORS),
         "audit:ce",
     ]
 

@@ -4,6 +4,17 @@ from erase.auditing.decision import Decision, Estimate
 from erase.auditing.detectors import DETECTORS
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
-from erase.auditing.run import JUDGE_EPOCHS, audit
+from erase.auditing.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, judge_params
 
-__all__ = ["DETECTORS", "JUDGE_EPOCHS", "Audit", "Decision", "Estimate", "Judged", "audit"]
+__all__ = [
+    "DETECTORS",
+    "FOLDS",
+    "JUDGE",
+    "JUDGE_EPOCHS",
+    "Audit",
+    "Decision",
+    "Estimate",
+    "Judged",
+    "audit",
+    "judge_params",
+]

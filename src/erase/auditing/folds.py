@@ -46,7 +46,7 @@ class Judged:
 def out_of_sample(
     task: NodeTask,
     method: NodeClassifier,
-    folds: int = 5,
+    folds: int,
     seed: int = 0,
     *,
     progress: bool = False,
@@ -55,7 +55,8 @@ def out_of_sample(
 
     The labels are dealt into folds. Model k does not see those of fold k, chooses its epoch by
     those of fold k+1, and trains on the rest. With few labels, or two folds, the epoch is the last
-    and all the rest trains. A graphics card trains all models at once.
+    and all the rest trains. All models are trained at once on a graphics card, and where nothing is
+    trained in epochs: what they have in common is then computed once.
 
     Args:
         task: the graph and its given labels.
@@ -155,8 +156,11 @@ def _level(masks: Sequence[NDArray[np.bool_]], given: Nodes, rng: np.random.Gene
 def _fitted(
     method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool
 ) -> Iterator[NodeClassifier]:
-    """Yield a fitted model of each task: all trained as one on a GPU, else one after the other."""
-    if resolve_device(method.device).type == "cuda":
+    """Yield a fitted model of each task: all at once, or one after the other to save memory."""
+    epochs = "epochs" in method.get_params(deep=False)
+    if resolve_device(method.device).type == "cuda" or not epochs:
+        if progress:
+            print(f"{len(tasks)} models at once …", file=sys.stderr)
         yield from method.fit_many(tasks, [method.seed] * len(tasks), progress=progress)
         return
     start = time.monotonic()

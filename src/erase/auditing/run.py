@@ -21,6 +21,9 @@ from erase.methods.base import SHARE, resolve_device
 from erase.task import NodeTask
 from erase.version import __version__
 
+# What an audit takes that is told nothing else, in Python, by command and in studies.
+JUDGE = "smoothed"
+FOLDS = 10
 # Most epochs of a judge that is given by its name: an audit trains one for every fold.
 JUDGE_EPOCHS = 150
 
@@ -28,8 +31,8 @@ JUDGE_EPOCHS = 150
 def audit(
     graph: Any,
     *,
-    method: str | NodeClassifier = "erase",
-    folds: int = 5,
+    method: str | NodeClassifier = JUDGE,
+    folds: int = FOLDS,
     max_false_alarms: float = 0.2,
     seed: int = 0,
     device: str = "auto",
@@ -83,7 +86,7 @@ def audit(
         decision=decision,
         embedding=judged.embedding,
         edge_index=edge_index,
-        node_names=task.node_names,
+        node_names=None if task.node_names is None else tuple(task.node_names),
         settings={
             "method": type(judge).__name__,
             "parameters": judge.get_params(deep=False),
@@ -102,14 +105,22 @@ def audit(
     )
 
 
+def judge_params(method: str) -> dict[str, Any]:
+    """Return what a method of that name does otherwise as a judge: fewer epochs, where it has any.
+
+    >>> judge_params("ce"), judge_params("label-propagation")
+    ({'epochs': 150}, {})
+    """
+    epochs = METHODS[method]().get_params(deep=False).get("epochs")
+    return {} if epochs is None else {"epochs": min(epochs, JUDGE_EPOCHS)}
+
+
 def _judge(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifier:
     """Return the method to train, apart from the user's own."""
     if isinstance(method, NodeClassifier):
         judge: NodeClassifier = clone(method)
     elif isinstance(method, str) and method in METHODS:
-        judge = METHODS[method](seed=seed, device=device)
-        if hasattr(judge, "epochs"):
-            judge.set_params(epochs=min(judge.epochs, JUDGE_EPOCHS))
+        judge = METHODS[method](seed=seed, device=device, **judge_params(method))
     else:
         raise EraseError(
             f"a method among {', '.join(METHODS)}, or one with your parameters",

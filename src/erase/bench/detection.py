@@ -14,7 +14,7 @@ from sklearn.metrics import (
 )
 from torch_geometric.data import Data
 
-from erase.auditing import DETECTORS, JUDGE_EPOCHS, Audit, Decision, Judged
+from erase.auditing import DETECTORS, FOLDS, JUDGE, Audit, Decision, Judged, judge_params
 from erase.auditing.decision import decide
 from erase.auditing.detectors import Detection
 from erase.bench.records import Cell
@@ -109,8 +109,8 @@ AUDIT = "audit"
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
 # The audit has its usual judges. Its rivals have cross-entropy in full length: in the epochs of an
 # audit it judges worse, which would be no fair comparison.
-OUR_JUDGE: Mapping[str, Any] = {"judge": "erase", "epochs": JUDGE_EPOCHS}
-THEIR_JUDGE: Mapping[str, Any] = {"judge": "ce"}
+OUR_JUDGE: Mapping[str, Any] = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
+THEIR_JUDGE: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
 
 
 def detects(cell: Cell) -> bool:
@@ -130,7 +130,7 @@ class DetectionSetup:
     """
 
     judge: Cell
-    folds: int = 5
+    folds: int = FOLDS
     max_false_alarms: float = 0.2
 
     @classmethod

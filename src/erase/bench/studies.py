@@ -179,7 +179,7 @@ STUDIES: dict[str, Study] = {
         keep_embeddings=True,
     ),
     "detection": Study(
-        "wrong labels found by the audit and its rivals, with judges of ERASE and of cross-entropy",
+        "wrong labels found by the audit and its rivals, with its judges and with cross-entropy's",
         tuple(
             Grid(
                 CITATION_GRAPHS,
