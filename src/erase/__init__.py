@@ -4,6 +4,7 @@ from erase.auditing import Audit, audit
 from erase.bench import Protocol
 from erase.datasets import load_dataset
 from erase.errors import EraseError
+from erase.folder import FolderWriter, write_folder
 from erase.io import read_graph, write_graph
 from erase.methods import ERASE, CrossEntropy, load_model
 from erase.noise import corrupt
@@ -15,6 +16,7 @@ __all__ = [
     "Audit",
     "CrossEntropy",
     "EraseError",
+    "FolderWriter",
     "NodeTask",
     "Protocol",
     "__version__",
@@ -23,5 +25,6 @@ __all__ = [
     "load_dataset",
     "load_model",
     "read_graph",
+    "write_folder",
     "write_graph",
 ]

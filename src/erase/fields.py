@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,8 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
 
     This still sees test labels: it is for those who score or corrupt a graph, not for methods.
     K is the length of `data.class_names`, else `data.num_classes`, else 1 + the largest label;
-    names without `class_names` are numbered in sorted order.
+    names without `class_names` are numbered in sorted order. The values are the names where labels
+    are names, or are numbers that stand for them: ``data.label_kind == "names"``.
 
     >>> encode_labels(Data(y=["b", None, "a"]))
     (tensor([ 1, -1,  0]), ('a', 'b'), array(['a', 'b'], dtype='<U1'))
@@ -40,7 +41,8 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
         raise EraseError(
             "labels in data.y", "none", "Set y [N]: a class per node, -1 where it is unknown."
         )
-    names = read_names(data, "class_names")
+    given_names = read_names(data, "class_names")
+    names = None if given_names is None else tuple(given_names)
     if names is not None and len(set(names)) < len(names):
         raise EraseError(
             "different class_names", "a name that occurs twice", "Rename one, or merge the classes."
@@ -68,7 +70,8 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
             f"label {int(y[wrong][0])} at {where}",
             "Correct it, set it to -1, or raise num_classes.",
         )
-    return y, names, _frozen(np.arange(len(names)))
+    named = field(data, "label_kind") == "names"
+    return y, names, _frozen(np.array(names, dtype=str) if named else np.arange(len(names)))
 
 
 def label_column(given: Any) -> np.ndarray[Any, Any]:
@@ -280,11 +283,42 @@ def node_mask(value: Any, n: int, name: str) -> Tensor:
     return torch.zeros(n, dtype=torch.bool).index_fill_(0, nodes, True)
 
 
-def read_names(data: Data, key: str, n: int | None = None) -> tuple[str, ...] | None:
+class Names(Sequence[str]):
+    """Many names as one text, cut where each starts: a name is decoded when it is asked for.
+
+    Args:
+        text: the names in UTF-8, one after the other, [B] uint8.
+        starts: where each starts, and B, [N+1].
+
+    >>> names = Names(np.frombuffer("añb".encode(), np.uint8), np.array([0, 3, 4]))
+    >>> len(names), names[0], names[-1:]
+    (2, 'añ', ['b'])
+    """
+
+    def __init__(self, text: np.ndarray[Any, Any], starts: np.ndarray[Any, Any]) -> None:
+        self.text, self.starts = text, starts
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, which: int) -> str: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[str]: ...
+    def __getitem__(self, which: int | slice) -> str | list[str]:
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        if not -len(self) <= which < len(self):
+            raise IndexError(which)
+        first, end = self.starts[which % len(self)], self.starts[which % len(self) + 1]
+        return bytes(self.text[first:end]).decode()
+
+
+def read_names(data: Data, key: str, n: int | None = None) -> Sequence[str] | None:
     """Return `data[key]` as names, checked to be n of them."""
     if (given := field(data, key)) is None:
         return None
-    names = to_names(given, key)
+    names = given if isinstance(given, Names) else to_names(given, key)
     if n is not None and len(names) != n:
         raise EraseError(
             f"{n} {key}, one each", f"{len(names)}", f"Correct data.{key}, or remove it."

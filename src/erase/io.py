@@ -13,7 +13,8 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     a PyG ``Data``, its ``to_dict()``, or the (data, slices) of a one-graph PyG dataset, saved with
     ``torch.save``. Only tensors, plain values and PyG's own data classes are read.
 ``FOLDER/``
-    two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`: `id` (or `node`,
+    what `erase.write_folder` wrote: arrays that are opened without being read, see `erase.folder`.
+    Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`: `id` (or `node`,
     `name`, or the first column), `label` (class number or name, empty: unknown), optional `split`
     (train, val, test or empty); every other column of numbers is a feature. `edges`: `source` and
     `target` (or the first two columns), ids of nodes.
@@ -56,9 +57,13 @@ from erase.convert import (
 )
 from erase.errors import EraseError
 from erase.fields import SPLIT_WORDS, encode_labels, split_mask, to_tensor
+from erase.folder import is_folder, open_folder
 from erase.matrices import edge_ends, feature_matrix
 
-ACCEPTED = ".npz, .pt, .graphml, .graphml.gz, or a folder with nodes and edges (.csv or .parquet)"
+ACCEPTED = (
+    ".npz, .pt, .graphml, .graphml.gz, or a folder: of erase convert, or with nodes and edges "
+    "(.csv or .parquet)"
+)
 _MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
 _GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing number in a CSV
 
@@ -150,7 +155,7 @@ def read_graph(path: StrPath) -> Data:
     """Return the graph in a file or folder, test labels included; the module says which formats."""
     path = _existing(path)
     if path.is_dir():
-        return _read_folder(path)
+        return open_folder(path) if is_folder(path) else _read_tables(path)
     readers: dict[str, Callable[[Path], Data]] = {
         ".npz": _read_npz,
         ".pt": _read_pt,
@@ -266,7 +271,7 @@ def _refuse_entities(name: str, *_: Any) -> None:
     )
 
 
-def _read_folder(path: Path) -> Data:
+def _read_tables(path: Path) -> Data:
     tables = {}
     for name in ("nodes", "edges"):
         found = [file for end in (".csv", ".parquet") if (file := path / f"{name}{end}").is_file()]

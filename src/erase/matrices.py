@@ -5,6 +5,7 @@ Dense or sparse, of numpy, scipy, torch or torch_sparse: edges become [2, E] int
 """
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,29 +25,60 @@ STRUCTURAL_WIDTH = 128
 FLOAT32_END = 2.0**128 - 2.0**103  # half a step past the largest float32: rounds to infinity
 
 
+def mark_checked(data: Data) -> None:
+    """Say that `edge_index` and `x` of `data` keep the promises of `NodeTask` as they are.
+
+    The mark lies on these two tensors, not on `data`: a copy of `data` keeps it, and another tensor
+    in the place of one of them is checked like anybody's.
+    """
+    vars(data)["_checked"] = (field(data, "edge_index"), field(data, "x"))
+
+
+def was_checked(data: Data, name: str) -> bool:
+    """Say whether `data[name]` is a tensor that `mark_checked` saw."""
+    value = field(data, name)
+    return value is not None and any(value is each for each in vars(data).get("_checked", ()))
+
+
 def undirected_edges(data: Data, n: int, notes: list[str]) -> Tensor:
     """Return the undirected edges [2, E], as `NodeTask.edge_index` promises."""
+    if was_checked(data, "edge_index"):
+        edge_index: Tensor = data.edge_index
+        return edge_index
     row, col = edge_ends(data, n)
+    refuse_strangers(row, col, n)
+    key = (row * n + col)[row != col].numpy()
+    given = _sorted_set(key)
+    both = _sorted_set(np.concatenate([given, given % n * n + given // n]))
+    loops, repeats = row.numel() - key.size, key.size - given.size
+    notes += edge_notes(data, loops, repeats, mirrored=both.size - given.size)
+    return torch.from_numpy(np.stack(np.divmod(both, n)))
+
+
+def refuse_strangers(row: Tensor, col: Tensor, n: int, first: int = 0) -> None:
+    """Refuse edges from or to a node outside 0..n-1; `first` is the number of the first edge."""
     wrong = (row < 0) | (row >= n) | (col < 0) | (col >= n)
     if bool(wrong.any()):
         i = first_true(wrong)
         raise EraseError(
             f"edges between the nodes 0..{n - 1}",
-            f"edge {i} from {int(row[i])} to {int(col[i])}",
+            f"edge {first + i} from {int(row[i])} to {int(col[i])}",
             "Number the nodes from 0, and give every node a row in y (and in x).",
         )
-    key = (row * n + col)[row != col].numpy()
-    if loops := row.numel() - key.size:
+
+
+def edge_notes(data: Data, loops: int, repeats: int, mirrored: int) -> list[str]:
+    """Return what was done to the edges of `data`, a sentence each."""
+    notes = []
+    if loops:
         notes.append(f"{loops} self-loops were dropped: the encoders add their own.")
-    given = _sorted_set(key)
-    if repeats := key.size - given.size:
+    if repeats:
         notes.append(f"{repeats} repeated edges were merged.")
-    both = _sorted_set(np.concatenate([given, given % n * n + given // n]))
-    if mirrored := both.size - given.size:
+    if mirrored:
         notes.append(f"{mirrored} one-way edges were mirrored: the graph is used as undirected.")
     if unused := [name for name in ("edge_weight", "edge_attr") if name in data]:
         notes.append(f"{unused[0]} is not used: every edge counts the same.")
-    return torch.from_numpy(np.stack(np.divmod(both, n)))
+    return notes
 
 
 def _sorted_set(key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -107,11 +139,12 @@ def node_features(
     data: Data,
     edge_index: Tensor,
     n: int,
-    node_names: tuple[str, ...] | None,
+    node_names: Sequence[str] | None,
     notes: list[str],
 ) -> Tensor:
     """Return x [N, F] float32: the given features, or structural ones where there are none."""
-    x = feature_matrix(field(data, "x"))
+    checked = was_checked(data, "x")
+    x = data.x if checked else feature_matrix(field(data, "x"))
     for rows in (field(data, "num_nodes"), None if x is None else x.shape[0]):
         if rows is not None and rows != n:
             raise EraseError(
@@ -126,31 +159,49 @@ def node_features(
             " length one (zero for an isolated node)."
         )
         return structural_features(edge_index, n)
-    values = x if isinstance(x, Tensor) else x.data
-    finite = torch.isfinite(to_tensor(values))
-    if not bool(finite.all()):
-        first = (~finite).nonzero()[0].tolist()
-        i = first[0] if isinstance(x, Tensor) else np.searchsorted(x.indptr, first[0], "right") - 1
-        raise EraseError(
-            "finite features",
-            f"{float(values[tuple(first)])} at {node_title(int(i), node_names)}",
-            "Fill the gap (0, or the column's mean), or leave that feature out.",
-        )
+    if checked:
+        given: Tensor = x
+        return given
+    refuse_infinite(x, node_names)
     if not isinstance(x, Tensor):
         return csr_tensor(x)
-    share = int(torch.count_nonzero(x)) / x.numel()
-    if share <= SPARSE_BELOW:
-        notes.append(f"x is kept sparse: {share:.1%} of its entries are not zero.")
+    if note := note_if_sparse(x):
+        notes.append(note)
         return csr_tensor(sp.csr_matrix(x.numpy()))
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def feature_matrix(given: Any) -> Any:
-    """Return features as a dense tensor [N, F] float32 or a fresh scipy CSR, or None."""
+def note_if_sparse(x: Tensor) -> str | None:
+    """Return the note that dense `x` [N, F] is kept as CSR, None where it has too few zeros."""
+    share = int(torch.count_nonzero(x)) / x.numel()
+    if share > SPARSE_BELOW:
+        return None
+    return f"x is kept sparse: {share:.1%} of its entries are not zero."
+
+
+def refuse_infinite(x: Any, node_names: Sequence[str] | None = None, first: int = 0) -> None:
+    """Refuse a NaN or ∞ in what `feature_matrix` returned; its first row is node `first`."""
+    values = x if isinstance(x, Tensor) else x.data
+    finite = torch.isfinite(to_tensor(values))
+    if not bool(finite.all()):
+        at = (~finite).nonzero()[0].tolist()
+        i = at[0] if isinstance(x, Tensor) else np.searchsorted(x.indptr, at[0], "right") - 1
+        raise EraseError(
+            "finite features",
+            f"{float(values[tuple(at)])} at {node_title(first + int(i), node_names)}",
+            "Fill the gap (0, or the column's mean), or leave that feature out.",
+        )
+
+
+def feature_matrix(given: Any, first: int = 0) -> Any:
+    """Return features as a dense tensor [N, F] float32 or a fresh scipy CSR, or None.
+
+    Messages count nodes from `first`.
+    """
     if given is None:
         return None
     if _is_sparse(given):
-        return _scipy_csr(given)
+        return _scipy_csr(given, first)
     if isinstance(given, np.ma.MaskedArray):
         given = np.where(np.ma.getmaskarray(given), np.nan, np.ma.getdata(given))
     dense = to_tensor(given, "features")
@@ -162,7 +213,7 @@ def feature_matrix(given: Any) -> Any:
         )
     if dense.dtype == torch.float64 and bool((large := is_too_large(dense)).any()):
         i, j = large.nonzero()[0].tolist()
-        raise too_large(float(dense[i, j]), f"node {i}, column {j}")
+        raise too_large(float(dense[i, j]), f"node {first + i}, column {j}")
     return dense.to(torch.float32)
 
 
@@ -203,7 +254,7 @@ def _is_sparse(given: Any) -> bool:
     return sp.issparse(given) or hasattr(given, "to_torch_sparse_coo_tensor")
 
 
-def _scipy_csr(given: Any) -> Any:
+def _scipy_csr(given: Any, first: int = 0) -> Any:
     """Return a sparse matrix of scipy, torch or torch_sparse as a fresh canonical CSR, float32."""
     if hasattr(given, "to_torch_sparse_coo_tensor"):
         given = given.to_torch_sparse_coo_tensor()
@@ -238,9 +289,9 @@ def _scipy_csr(given: Any) -> Any:
     fresh = sp.csr_matrix(matrix, dtype=wide, copy=True)
     fresh.sum_duplicates()
     if wide is np.float64 and (large := is_too_large(fresh.data)).any():
-        first = int(np.flatnonzero(large)[0])
-        i = int(np.searchsorted(fresh.indptr, first, "right")) - 1
-        raise too_large(float(fresh.data[first]), f"node {i}, column {fresh.indices[first]}")
+        at = int(np.flatnonzero(large)[0])
+        i = first + int(np.searchsorted(fresh.indptr, at, "right")) - 1
+        raise too_large(float(fresh.data[at]), f"node {i}, column {fresh.indices[at]}")
     fresh = fresh.astype(np.float32, copy=False)
     fresh.eliminate_zeros()
     return fresh

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from erase.fields import (
     read_names,
     read_splits,
 )
-from erase.matrices import node_features, undirected_edges
+from erase.matrices import node_features, undirected_edges, was_checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class NodeTask:
         class_names: K names.
         label_values: [K], what stands for class k in a prediction: k, or its name if the labels
             were given as names.
-        node_names: N names, or None.
+        node_names: N names, or None; those of a graph's folder are read when they are asked for.
         notes: what was done to the input at the door, one sentence each.
     """
 
@@ -58,7 +59,7 @@ class NodeTask:
     val_mask: Tensor
     class_names: tuple[str, ...]
     label_values: np.ndarray[Any, Any]
-    node_names: tuple[str, ...] | None = None
+    node_names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -90,6 +91,11 @@ class NodeTask:
     def num_classes(self) -> int:
         """K."""
         return len(self.class_names)
+
+    @cached_property
+    def indptr(self) -> Tensor:
+        """[N+1] int64: the neighbours of node i are ``edge_index[1, indptr[i]:indptr[i + 1]]``."""
+        return torch.searchsorted(self.edge_index[0], torch.arange(self.num_nodes + 1))
 
     @property
     def train_index(self) -> Tensor:
@@ -149,7 +155,7 @@ class NodeTask:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
             notes.append(f"No training node has the class {', '.join(absent[:5])}{more}.")
         edge_index = undirected_edges(data, n, notes)
-        return cls(
+        task = cls(
             x=node_features(data, edge_index, n, node_names, notes),
             edge_index=edge_index,
             y=torch.where(train | val, y, -1),
@@ -160,6 +166,9 @@ class NodeTask:
             node_names=node_names,
             notes=tuple(notes),
         )
+        if "indptr" in data and was_checked(data, "edge_index"):
+            vars(task)["indptr"] = data.indptr  # as if it had been computed
+        return task
 
     @classmethod
     def from_arrays(
@@ -208,7 +217,7 @@ class NodeTask:
 
 
 def _given_splits(
-    data: Data, y: Tensor, node_names: tuple[str, ...] | None, notes: list[str]
+    data: Data, y: Tensor, node_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[Tensor, Tensor]:
     """Return the labelled training and validation nodes, [N] bool each."""
     known = y >= 0
