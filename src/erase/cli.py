@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,16 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-from erase.auditing import DETECTORS, FOLDS, JUDGE, JUDGE_EPOCHS, Audit, audit, judge_params
+from erase.auditing import (
+    DETECTORS,
+    FOLDS,
+    JUDGE,
+    JUDGE_EPOCHS,
+    Audit,
+    audit,
+    check_audit,
+    judge_params,
+)
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
@@ -34,13 +43,22 @@ from erase.bench.tune import (
     tune,
     validation_tasks,
 )
-from erase.datasets import DATASETS, load_dataset
+from erase.datasets import DATASETS, load_dataset, write_dataset
 from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits, without_splits
+from erase.folder import write_folder
 from erase.heads import HEADS
-from erase.io import atomic_write, need_pyarrow, read_graph, read_json, write_json, write_table
+from erase.io import (
+    atomic_write,
+    need_pyarrow,
+    read_graph,
+    read_json,
+    write_graph,
+    write_json,
+    write_table,
+)
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
@@ -50,8 +68,8 @@ from erase.task import NodeTask
 from erase.version import __version__
 
 GRAPH_HELP = (
-    "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, or a folder "
-    "with nodes and edges tables (CSV or Parquet)"
+    "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, a folder of "
+    "`erase convert`, or a folder with nodes and edges tables (CSV or Parquet)"
 )
 
 
@@ -195,6 +213,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     _arithmetic(check_labels)
     _shared(check_labels, out=None, named="out/GRAPH-audit")
+
+    change = commands.add_parser(
+        "convert",
+        help="a graph into a folder that is opened without reading it, or into FILE.npz",
+        description="Write a graph, test labels included, as a folder of plain arrays, which every "
+        "command opens without reading it, however large it is; or as FILE.npz. Written whole or "
+        "not at all.",
+    )
+    change.set_defaults(run=_convert)
+    change.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
+    change.add_argument("target", metavar="TARGET", type=Path, help="a folder, or FILE.npz")
+    change.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of a dataset, such as num_nodes of citations, as often as needed",
+    )
+    change.add_argument("--seed", type=int, default=0, help="of a dataset (default: %(default)s)")
+    change.add_argument("--json", action="store_true", help="print the summary as JSON")
+    change.add_argument("--quiet", action="store_true", help="no summary")
 
     search = commands.add_parser(
         "tune",
@@ -470,6 +509,7 @@ def _audit(options: argparse.Namespace) -> None:
     if options.parquet:
         need_pyarrow()
     task = NodeTask.of(given)
+    check_audit(task, options.folds, options.max_false_alarms)
     out = options.out or Path("out") / f"{name}-audit"
     out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
     found = audit(
@@ -525,6 +565,41 @@ def _detection_lines(noise: str, scores: dict[str, float]) -> str:
     shares = {key: value for key, value in scores.items() if isinstance(value, float)}
     told = ", ".join(f"{key.replace('_', ' ')} {value:.3f}" for key, value in shares.items())
     return f"{noise} made {counts} wrong. Against the truth: {told}."
+
+
+def _convert(options: argparse.Namespace) -> None:
+    start = time.perf_counter()
+    graph, target = options.graph.lower(), options.target
+    if target.suffix in (".pt", ".graphml", ".gz", ".csv", ".parquet"):
+        raise EraseError("a folder or FILE.npz to write", f"{str(target)!r}", "Use one of them.")
+    if graph in DATASETS:
+        chosen = {"seed": options.seed, **_settings(options.set, DATASETS[graph].options)}
+    elif options.set:
+        raise EraseError("--set with a dataset", f"{options.graph!r}", "A file has no options.")
+    if target.suffix == ".npz":
+        data = load_dataset(graph, **chosen) if graph in DATASETS else _graph(options.graph)[0]
+        write_graph(data, target)
+    elif graph in DATASETS:
+        write_dataset(graph, target, **chosen)
+    else:
+        write_folder(_graph(options.graph)[0], target)
+    written = read_graph(target)
+    files = [target] if target.is_file() else target.iterdir()
+    summary = {
+        "graph": options.graph,
+        "target": str(target),
+        "nodes": written.y.shape[0],
+        "edges": written.num_edges,
+        "features": written.x.shape[1] if "x" in written else 0,
+        "classes": len(written.class_names),
+        "bytes": sum(file.stat().st_size for file in files),
+        "seconds": time.perf_counter() - start,
+    }
+    shown = ", ".join(
+        f"{summary[key]:,} {key}" for key in ("nodes", "edges", "features", "classes")
+    )
+    size = f"{summary['bytes'] / 1e6:,.1f} MB in {target}, {summary['seconds']:.1f} s."
+    _report(options, summary, f"{shown}.", size)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -641,7 +716,16 @@ def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
     cls = METHODS[options.method]
     changes = {"seed": options.seed, "device": options.device}
     known = {k: v for k, v in cls().get_params(deep=False).items() if k not in changes}
-    for setting in options.set:
+    changes |= _settings(options.set, known)
+    method = cls.preset(options.preset, dataset, **changes)
+    method.check_params()
+    return method
+
+
+def _settings(given: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what --set asks for, among the `known` names and their defaults."""
+    chosen = {}
+    for setting in given:
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
             raise EraseError(
@@ -649,10 +733,8 @@ def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
                 setting,
                 "Correct the name; seed and device have options of their own.",
             )
-        changes[key] = _value(text, known[key])
-    method = cls.preset(options.preset, dataset, **changes)
-    method.check_params()
-    return method
+        chosen[key] = _value(text, known[key])
+    return chosen
 
 
 def _value(text: str, default: Any) -> Any:

@@ -310,8 +310,13 @@ class FolderWriter:
                 array.file.close()
             shutil.rmtree(self._part, ignore_errors=True)
 
-    def add_edges(self, edges: Any) -> None:
-        """Add edges [2, e], node numbers from 0; any order, any direction, any number of times."""
+    def add_edges(self, edges: Any, *, both_ways: bool = False) -> None:
+        """Add edges [2, e] in any order, any direction, any number of times.
+
+        Args:
+            edges: node numbers from 0.
+            both_ways: each stands for its mirror image too; else a note tells of those mirrored.
+        """
         if len(edges) != 2 or len(edges[0]) != len(edges[1]):
             raise EraseError(
                 "edges of shape [2, e]",
@@ -321,7 +326,7 @@ class FolderWriter:
         row, col = edges
         for start in range(0, len(row), BLOCK):
             pair = [to_tensor(end[start : start + BLOCK], "edges") for end in (row, col)]
-            self._edges.add(*edge_ends(Data(edge_index=torch.stack(pair))))
+            self._edges.add(*edge_ends(Data(edge_index=torch.stack(pair))), both_ways=both_ways)
 
     def add_features(self, rows: Any, *, sparse: bool = False) -> None:
         """Add the features of the next nodes, [n, F]: dense, or sparse of scipy or torch.
@@ -520,15 +525,16 @@ class _EdgeSorter:
         self.waiting: list[Array] = []
         folder.mkdir()
 
-    def add(self, row: Tensor, col: Tensor) -> None:
+    def add(self, row: Tensor, col: Tensor, *, both_ways: bool = False) -> None:
         """Take edges, [e] each; they are dealt when many have come."""
         refuse_strangers(row, col, self.n, self.seen)
         self.seen += row.numel()
         ahead, back = row * self.n + col, col * self.n + row
         kept = row != col
-        self.given += int(kept.sum())
+        self.given += int(kept.sum()) * (2 if both_ways else 1)
         self.loops += int((~kept).sum())
-        self.waiting.append(torch.cat([2 * ahead[kept], 2 * back[kept] + 1]).numpy())
+        mirror = 0 if both_ways else 1
+        self.waiting.append(torch.cat([2 * ahead[kept], 2 * back[kept] + mirror]).numpy())
         if sum(map(len, self.waiting)) >= 2 * BLOCK:
             self._deal_waiting()
 

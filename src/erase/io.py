@@ -331,8 +331,8 @@ def _read_table(path: Path, name: str) -> pd.DataFrame:
 def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
     """Write what `read_graph` reads back: ``FILE.npz``, or a folder of two `tables`.
 
-    Edges, features, labels (test labels too), splits and names are kept. A folder keeps the names
-    of classes rather than their numbers.
+    Edges, features, labels (test labels too), splits and names are kept. A folder of tables keeps
+    the names of classes rather than their numbers; for large graphs there is `write_folder`.
     """
     path = Path(path)
     if path.suffix == ".npz":

@@ -1,7 +1,12 @@
 """The generator keeps what it promises, at any size."""
 
+import gzip
+import os
 import tracemalloc
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -121,6 +126,38 @@ def test_classes_have_equal_sizes_or_the_ratio_asked() -> None:
     assert float(uneven[0] / uneven[1]) == pytest.approx(2, rel=0.02)
 
 
+def test_classes_may_have_a_power_law() -> None:
+    sizes = torch.bincount(
+        citations(num_nodes=10_000, num_classes=4, class_exponent=2.0, class_shift=1.0).y
+    ).double()
+    law = torch.tensor([1, 1 / 4, 1 / 9, 1 / 16]).double()
+    torch.testing.assert_close(sizes / 10_000, law / law.sum(), atol=3e-4, rtol=0)
+    shifted = citations(num_nodes=10_000, num_classes=4, class_exponent=2.0, class_shift=3.0).y
+    assert float(torch.bincount(shifted)[0] / torch.bincount(shifted)[3]) == pytest.approx(
+        4, rel=0.01
+    )
+
+
+def test_an_exponent_of_three_is_as_uneven_as_arxiv() -> None:
+    path = Path(os.environ.get("ERASE_DATA", "")) / "ogbn_arxiv/raw/node-label.csv.gz"
+    if not path.is_file():
+        pytest.skip("ERASE_DATA names no folder with ogbn-arxiv's labels")
+    with gzip.open(path) as file:
+        true = np.sort(np.bincount(np.loadtxt(file, dtype=np.int64)))[::-1]
+    data = citations(
+        num_nodes=169_343, num_edges=0, num_classes=40, num_features=40, class_exponent=3.0
+    )
+    ours = np.bincount(data.y)
+    assert 0.5 * np.abs(true - ours).sum() / 169_343 < 0.08  # of the nodes are in another class
+    assert ours[0] / 169_343 == pytest.approx(true[0] / 169_343, abs=0.002)
+
+    def effective(sizes: npt.NDArray[np.int64]) -> float:
+        share = sizes / sizes.sum()
+        return float(np.exp(-(share * np.log(share)).sum()))
+
+    assert effective(ours) == pytest.approx(effective(true), rel=0.05)
+
+
 def test_words_have_a_power_law_and_tell_the_class() -> None:
     data = citations(num_nodes=1_500, num_features=500, signal=0.3)
     count = torch.bincount(data.x.col_indices(), minlength=500).double()
@@ -216,6 +253,8 @@ def test_a_million_nodes_and_ten_million_edges_fit() -> None:
         ("homophily", float("nan")),
         ("degree_exponent", 1.0),
         ("imbalance", 0.5),
+        ("class_exponent", -1.0),
+        ("class_shift", 0.0),
         ("words_per_node", 0.0),
         ("signal", -0.1),
     ],

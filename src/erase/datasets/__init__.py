@@ -10,7 +10,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from erase.datasets.arxiv import load_arxiv
-from erase.datasets.citation_graphs import citations
+from erase.datasets.citation_graphs import citations, write_citations
 from erase.datasets.debian import load_debian
 from erase.datasets.public import (
     CITESEER_CLASSES,
@@ -25,8 +25,9 @@ from erase.datasets.public import (
 )
 from erase.datasets.spec import DatasetSpec
 from erase.errors import EraseError
+from erase.folder import StrPath, write_folder
 
-__all__ = ["DATASETS", "DatasetSpec", "citations", "load_dataset"]
+__all__ = ["DATASETS", "DatasetSpec", "citations", "load_dataset", "write_dataset"]
 
 PER_CLASS = "20 training and 30 validation nodes per class, seeded; the rest test"
 
@@ -147,6 +148,7 @@ DATASETS: dict[str, DatasetSpec] = {
         source="generated",
         features="words, sparse, rows sum to 1; or dense gaussians",
         split="20 training and 30 validation nodes per class, or shares; seeded",
+        write=write_citations,
     ),
 }
 
@@ -170,6 +172,27 @@ def load_dataset(name: str, seed: int = 0, **options: Any) -> Data:
     >>> load_dataset("citations", num_nodes=100, num_edges=200, num_classes=4).num_nodes
     100
     """
+    return _spec(name, options).load(seed=seed, **options)
+
+
+def write_dataset(name: str, path: StrPath, seed: int = 0, **options: Any) -> None:
+    """Write a dataset into a folder, as `write_folder` does; large ones are never held in memory.
+
+    Args:
+        name: one of `DATASETS`.
+        path: the folder; an older graph's folder of that name is replaced, nothing else is.
+        seed: as in `load_dataset`.
+        **options: as in `load_dataset`.
+    """
+    spec = _spec(name, options)
+    if spec.write is not None:
+        spec.write(path, seed=seed, **options)
+    else:
+        write_folder(spec.load(seed=seed, **options), path)
+
+
+def _spec(name: str, options: dict[str, Any]) -> DatasetSpec:
+    """Return what the registry says about `name`, which takes these options."""
     spec = DATASETS.get(name.lower())
     if spec is None:
         raise EraseError(f"a dataset among {', '.join(DATASETS)}", repr(name), "Correct the name.")
@@ -177,4 +200,4 @@ def load_dataset(name: str, seed: int = 0, **options: Any) -> Data:
     if unknown:
         known = f"options among {', '.join(spec.options)}" if spec.options else "no options"
         raise EraseError(f"{known} for {name}", ", ".join(unknown), "Remove or correct them.")
-    return spec.load(seed=seed, **options)
+    return spec

@@ -23,6 +23,8 @@ class DatasetSpec:
         num_edges: columns of ``edge_index``, so an undirected edge counts twice.
         num_features: F.
         num_classes: K.
+        write: called as ``write(path, seed=..., **options)``, writes a graph's folder without ever
+            holding the graph; None where the graph is small enough to be held.
     """
 
     description: str
@@ -34,8 +36,10 @@ class DatasetSpec:
     num_edges: int | None = None
     num_features: int | None = None
     num_classes: int | None = None
+    write: Callable[..., None] | None = None
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """Names that `load` takes besides the seed."""
-        return tuple(name for name in inspect.signature(self.load).parameters if name != "seed")
+    def options(self) -> dict[str, Any]:
+        """What `load` takes besides the seed: names and defaults."""
+        parameters = inspect.signature(self.load).parameters.values()
+        return {each.name: each.default for each in parameters if each.name != "seed"}
