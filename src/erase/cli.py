@@ -16,7 +16,16 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-from erase.auditing import DETECTORS, FOLDS, JUDGE, JUDGE_EPOCHS, Audit, audit, judge_params
+from erase.auditing import (
+    DETECTORS,
+    FOLDS,
+    JUDGE,
+    JUDGE_EPOCHS,
+    Audit,
+    audit,
+    check_audit,
+    judge_params,
+)
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
@@ -500,6 +509,7 @@ def _audit(options: argparse.Namespace) -> None:
     if options.parquet:
         need_pyarrow()
     task = NodeTask.of(given)
+    check_audit(task, options.folds, options.max_false_alarms)
     out = options.out or Path("out") / f"{name}-audit"
     out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
     found = audit(

@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 import erase
 from conftest import mask, path_graph, two_communities
-from erase.auditing import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
+from erase.auditing import JUDGE, JUDGE_EPOCHS, judge_params
 from erase.auditing.folds import out_of_sample
 from erase.bench.detection import detection_scores, score_audit
 from erase.errors import EraseError
@@ -248,18 +248,6 @@ def test_an_error_inside_a_component_is_found() -> None:
     assert found.issues["verdict"][0] == "wrong"
 
 
-@pytest.mark.parametrize("edges", [torch.tensor([[0], [1]]), torch.empty(2, 0, dtype=torch.long)])
-def test_two_nodes_of_two_classes_cannot_be_judged(edges: Tensor) -> None:
-    data = Data(edge_index=edges, y=torch.tensor([0, 1]), num_nodes=2)
-    found = erase.audit(data, method=erase.ERASE(epochs=3, hidden=8, width=6, device="cpu"))
-    np.testing.assert_allclose(found.pred_probs, 0.5)
-    assert not found.decision.is_issue.any()
-    assert found.settings["folds"] == 2
-    assert f"{FOLDS} folds were asked for; 2 labels make 2." in found.notes
-    assert "One label alone cannot be judged: that of the class '0', '1'." in found.notes
-    assert found.clean_labels().tolist() == [0, 1]
-
-
 def test_a_class_with_one_label_is_not_called_wrong() -> None:
     found = erase.audit(cliques([0] * 10 + [1] * 9 + [2]), method="label-propagation")
     assert "One label alone cannot be judged: that of the class '2'." in found.notes
@@ -269,15 +257,6 @@ def test_a_class_with_one_label_is_not_called_wrong() -> None:
 def test_many_lonely_classes_are_told_in_a_sentence() -> None:
     found = erase.audit(cliques([0, 0, 1, 2, 3, 4, 5, 6, 7, 7]), method="label-propagation")
     assert found.notes[-1].endswith("that of the class '1', '2', '3', '4', '5' and 1 more.")
-
-
-def test_a_graph_without_edges_or_features_has_an_answer() -> None:
-    data = Data(edge_index=torch.empty(2, 0, dtype=torch.long), y=torch.arange(12) % 2)
-    data.num_nodes = 12
-    found = erase.audit(data, method="label-propagation", folds=3)
-    assert (found.issues["neighbours"] == 0).all()
-    assert found.issues[["neighbours_agree", "neighbours_proba"]].isna().all(axis=None)
-    assert not found.decision.is_issue.any()
 
 
 @pytest.mark.parametrize(

@@ -226,16 +226,31 @@ def test_the_seed_decides_folds_and_samples() -> None:
     assert wide.high - wide.low > first.noise_rate.high - first.noise_rate.low
 
 
+def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
+    """Twenty labels the judge calls wrong, twenty right, and one of a class nobody has seen."""
+    given = np.array([0] * 20 + [1] * 20)
+    proba = np.tile([0.02, 0.97, 0.01], (40, 1))
+    without = decide(given, proba, max_false_alarms=1.0)
+    found = decide(np.append(given, 2), np.vstack([proba, np.ones(3)]), max_false_alarms=1.0)
+    assert without.is_issue.all()
+    assert found.is_issue.tolist() == [True] * 40 + [False]
+    assert found.verdict[-1] == "can't tell"
+    np.testing.assert_allclose(found.quality[:-1], without.quality)
+    assert found.noise_rate == without.noise_rate
+    np.testing.assert_array_equal(found.transition, without.transition)
+    np.testing.assert_allclose(found.posterior[-1].sum(), 1)
+
+
 @pytest.mark.parametrize(
     ("given", "proba"),
     [
-        (np.array([0]), np.array([[1.0, 0.0]])),
-        (np.array([1]), np.array([[1.0, 0.0]])),
+        (np.array([0, 0]), np.array([[1.0, 0.0]] * 2)),
+        (np.array([1, 1]), np.array([[1.0, 0.0]] * 2)),
         (np.array([0, 0, 0]), np.full((3, 4), 0.25)),
-        (np.array([0, 1]), np.array([[1e-30, 1.0], [1.0, 1e-30]])),
+        (np.array([0, 0, 1]), np.array([[1e-30, 1.0]] * 2 + [[1.0, 1e-30]])),
         (np.array([0, 0]), np.ones((2, 1))),
     ],
-    ids=["one node", "a zero for the given label", "no idea", "both wrong", "one class"],
+    ids=["two nodes", "a zero for the given label", "no idea", "all wrong", "one class"],
 )
 def test_small_and_extreme_input_gives_probabilities(
     given: NDArray[np.int64], proba: Floats
@@ -253,10 +268,12 @@ def test_small_and_extreme_input_gives_probabilities(
         (np.array([], dtype=int), np.ones((0, 2)), 0.2, "at least one node"),
         (np.array([2]), np.ones((1, 2)), 0.2, "classes from 0 to 1"),
         (np.array([-1]), np.ones((1, 2)), 0.2, "without a label"),
-        (np.array([0]), np.array([[np.nan, 1.0]]), 0.2, "probabilities"),
-        (np.array([0]), np.array([[-0.1, 1.1]]), 0.2, "probabilities"),
-        (np.array([0]), np.zeros((1, 2)), 0.2, "probabilities"),
-        (np.array([0]), np.ones((1, 2)), 1.5, "false alarms"),
+        (np.array([0]), np.ones((1, 2)), 0.2, "two labels of one class"),
+        (np.array([0, 1]), np.ones((2, 2)), 0.2, "2 labels, each the only one"),
+        (np.array([0, 0]), np.array([[np.nan, 1.0]] * 2), 0.2, "probabilities"),
+        (np.array([0, 0]), np.array([[-0.1, 1.1]] * 2), 0.2, "probabilities"),
+        (np.array([0, 0]), np.zeros((2, 2)), 0.2, "probabilities"),
+        (np.array([0, 0]), np.ones((2, 2)), 1.5, "false alarms"),
     ],
 )
 def test_bad_input_is_refused(

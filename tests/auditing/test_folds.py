@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from sklearn.base import clone
 
-from conftest import path_graph, two_communities
+from conftest import mask, path_graph, two_communities
 from erase.auditing.folds import deal, fold_tasks, out_of_sample
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy, NodeClassifier
@@ -84,7 +84,7 @@ def test_the_deal_depends_on_its_seed_alone() -> None:
 
 @given(
     st.lists(st.integers(-1, 3), min_size=2, max_size=90).filter(
-        lambda y: len({k for k in y if k >= 0}) > 1
+        lambda y: 1 < len({k for k in y if k >= 0}) < len([k for k in y if k >= 0])
     ),
     st.integers(2, 7),
 )
@@ -278,13 +278,18 @@ def test_labels_of_one_class_or_none_are_refused(y: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_can_judge_two_labels(name: str) -> None:
-    """Two nodes of two classes: each judge knows one class, and no opinion is the right one."""
+def test_every_method_can_judge_three_labels(name: str) -> None:
+    """The judge of the only label of its class has not seen it: no opinion is the right one."""
     known = METHODS[name]().get_params()
     sizes: dict[str, Any] = {"hidden": 8, "width": 6, "heads": 2, "epochs": 3, "device": "cpu"}
     method = METHODS[name](**{key: value for key, value in sizes.items() if key in known})
-    data = path_graph(val_mask=None)
+    data = path_graph(train_mask=mask(0, 1, 2), val_mask=None)
     judged = out_of_sample(NodeTask.of(data), method, 5)
-    np.testing.assert_allclose(judged.proba[:2], 0.5)
+    np.testing.assert_allclose(judged.proba[0], 0.5)
     np.testing.assert_allclose(judged.proba.sum(1), 1, rtol=1e-5)
-    assert judged.fold[:2].tolist() in ([0, 1], [1, 0])
+    assert sorted(judged.fold[:3]) == [0, 1, 2]
+
+
+def test_lonely_labels_are_refused() -> None:
+    with pytest.raises(EraseError, match="3 labels, each the only one of its class"):
+        out_of_sample(task_of([0, 1, -1, 2]), LabelPropagation(), 2)

@@ -4,7 +4,7 @@ from erase.auditing.decision import Decision, Estimate
 from erase.auditing.detectors import DETECTORS
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
-from erase.auditing.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, judge_params
+from erase.auditing.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, check_audit, judge_params
 
 __all__ = [
     "DETECTORS",
@@ -16,5 +16,6 @@ __all__ = [
     "Estimate",
     "Judged",
     "audit",
+    "check_audit",
     "judge_params",
 ]

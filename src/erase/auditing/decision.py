@@ -82,7 +82,8 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     Flagged are the labels of least quality, as many as keep their mean quality, which is the
     expected share of false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where
     another class is more probable than all the rest together; otherwise nobody can tell what it
-    should be. Cost: linear in n.
+    should be. The only label of its class is never flagged, and nobody can tell: whoever judged it
+    had not seen its class. Such labels have no part in T nor in the noise rate. Cost: linear in n.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -91,22 +92,27 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
         seed: of the folds and samples behind weights and intervals.
     """
     given, proba = _checked(given, proba, max_false_alarms)
+    judged = np.bincount(given)[given] > 1
     order = np.argsort(given, kind="stable")  # sums over a class become sums over a stretch
+    order = order[judged[order]]
     fits = _fit(given[order], np.log(np.maximum(proba[order], _SMALLEST)), seed)
     posterior = np.zeros_like(proba)
     transition = np.zeros((proba.shape[1], proba.shape[1]))
     for fit in fits:
         posterior[order] += fit.weight * _posterior(given[order], fit.calibrated, fit.transition)
+        alone = _posterior(given[~judged], proba[~judged], fit.transition)
+        posterior[~judged] += fit.weight * alone
         transition += fit.weight * fit.transition
     rates, transitions = _resampled(given[order], fits, seed)
     quality = posterior[np.arange(len(given)), given]
     suggested = posterior.argmax(1)
-    is_issue = flag(quality, max_false_alarms)
-    sure = posterior.max(1) > 0.5
+    is_issue = np.zeros(len(given), dtype=bool)
+    is_issue[judged] = flag(quality[judged], max_false_alarms)
+    sure = judged & (posterior.max(1) > 0.5)
     wrong = is_issue & sure & (suggested != given)
     verdict = np.where(wrong, "wrong", np.where(is_issue | ~sure, "can't tell", "right"))
     low, high = np.percentile(transitions, _INTERVAL, axis=0)
-    rate = max(0.0, float(1 - quality.mean()))
+    rate = max(0.0, float(1 - quality[judged].mean()))
     return Decision(
         quality=quality,
         posterior=posterior,
@@ -195,8 +201,6 @@ def _held_out(
     given: Classes, calibrated: Floats, fold: Classes, start: Floats, imagined: float
 ) -> float:
     """Return Σ log p(g) of every fold under the T of the others."""
-    if fold.max(initial=0) == 0:  # a single label: nothing to hold out
-        return float(np.log((calibrated * start[:, given].T).sum(1)).sum())
     total = 0.0
     for index in range(fold.max() + 1):
         inside, outside = fold == index, fold != index
@@ -279,6 +283,15 @@ def _softmax(logs: Floats) -> Floats:
     return shares
 
 
+def lonely_labels(count: int) -> EraseError:
+    """Return what to say where each of `count` labels is the only one of its class."""
+    return EraseError(
+        "two labels of one class, or more",
+        f"{count} labels, each the only one of its class",
+        "Label more nodes: who is to judge a label must have seen another of its class.",
+    )
+
+
 def _checked(given: Classes, proba: Floats, max_false_alarms: float) -> tuple[Classes, Floats]:
     given, proba = np.asarray(given, np.int64), np.asarray(proba, np.float64)
     if proba.ndim != 2 or given.shape != proba.shape[:1] or not len(given):
@@ -293,6 +306,8 @@ def _checked(given: Classes, proba: Floats, max_false_alarms: float) -> tuple[Cl
             f"{given.min()} to {given.max()}",
             "Leave out nodes without a label.",
         )
+    if np.bincount(given).max() < 2:
+        raise lonely_labels(len(given))
     if not np.isfinite(proba).all() or (proba < 0).any() or not (proba.sum(1) > 0).all():
         raise EraseError(
             "probabilities", "a row that is not", "Pass rows of numbers ≥ 0 that sum to 1."

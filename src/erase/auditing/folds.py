@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from erase.auditing.decision import lonely_labels
 from erase.errors import EraseError
 from erase.methods.base import NodeClassifier, resolve_device
 from erase.seeds import numpy_stream
@@ -65,16 +66,9 @@ def out_of_sample(
         seed: of the deal.
         progress: show which model is trained, epochs and time left.
     """
+    check_folds(task, folds)
     given = task.y.numpy()
     labelled = np.flatnonzero(given >= 0)
-    if len(np.unique(given[labelled])) < 2:
-        raise EraseError(
-            "given labels of at least two classes",
-            f"{len(labelled)} labels of {len(np.unique(given[labelled]))} classes",
-            "Label nodes of another class: among equals nothing is wrong.",
-        )
-    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
-        raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
     fold = np.full(len(given), -1)
     fold[labelled] = deal(given[labelled], int(folds), seed)
     tasks = fold_tasks(task, fold, seed)
@@ -89,6 +83,22 @@ def out_of_sample(
         proba[fold < 0] += said[fold < 0] / len(tasks)
         embedding = model.transform() if k == 0 else embedding
     return Judged(given.copy(), proba, fold, embedding, by_fold)
+
+
+def check_folds(task: NodeTask, folds: int) -> None:
+    """Raise an EraseError where there is nothing to judge, or nobody to judge it."""
+    given = task.y[task.y >= 0].numpy()
+    counts = np.bincount(given)
+    if np.count_nonzero(counts) < 2:
+        raise EraseError(
+            "given labels of at least two classes",
+            f"{len(given)} labels of {np.count_nonzero(counts)} classes",
+            "Label nodes of another class: among equals nothing is wrong.",
+        )
+    if counts.max() < 2:
+        raise lonely_labels(len(given))
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
+        raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
 
 
 def deal(classes: Nodes, folds: int, seed: int) -> Nodes:

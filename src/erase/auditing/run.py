@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from erase.auditing.decision import Decision, decide
-from erase.auditing.folds import Judged, out_of_sample
+from erase.auditing.folds import Judged, check_folds, out_of_sample
 from erase.auditing.neighbours import neighbour_evidence
 from erase.auditing.result import Audit
 from erase.errors import EraseError
@@ -55,14 +55,9 @@ def audit(
         progress: show what was done to the graph, models, epochs and time left.
     """
     start = time.perf_counter()
-    if not SHARE.accepts(max_false_alarms):
-        raise EraseError(
-            "max_false_alarms, a share from 0 to 1",
-            repr(max_false_alarms),
-            "Pass max_false_alarms=0.2, for example.",
-        )
     judge = _judge(method, seed, device)
     task = NodeTask.of(graph)
+    check_audit(task, folds, max_false_alarms)
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)
@@ -103,6 +98,17 @@ def audit(
         notes=(*task.notes, *_notes(task, judged.given, folds, made)),
         seconds=time.perf_counter() - start,
     )
+
+
+def check_audit(task: NodeTask, folds: int, max_false_alarms: float) -> None:
+    """Raise an EraseError where a graph cannot be audited, or not as it is asked for."""
+    if not SHARE.accepts(max_false_alarms):
+        raise EraseError(
+            "max_false_alarms, a share from 0 to 1",
+            repr(max_false_alarms),
+            "Pass max_false_alarms=0.2, for example.",
+        )
+    check_folds(task, folds)
 
 
 def judge_params(method: str) -> dict[str, Any]:
