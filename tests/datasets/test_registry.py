@@ -39,6 +39,8 @@ def test_the_names_are_those_of_the_project() -> None:
         "pubmed",
         "corafull",
         "ogbn-arxiv",
+        "ogbn-products",
+        "ogbn-papers100m",
         "computers",
         "cs",
         "tolokers",

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from erase.datasets.arxiv import load_arxiv
 from erase.datasets.citation_graphs import citations, write_citations
 from erase.datasets.debian import load_debian
+from erase.datasets.ogb import ARXIV, PRODUCTS, load_ogb, write_ogb
+from erase.datasets.papers100m import load_papers100m, write_papers100m
 from erase.datasets.public import (
     CITESEER_CLASSES,
     CORA_CLASSES,
@@ -78,7 +79,7 @@ DATASETS: dict[str, DatasetSpec] = {
     ),
     "ogbn-arxiv": DatasetSpec(
         "Computer-science papers on arXiv and their citations, by category.",
-        load_arxiv,
+        partial(load_ogb, ARXIV),
         source="files",
         features="averaged word vectors, raw",
         split="by year, as OGB gives it: up to 2017 / 2018 / since 2019",
@@ -86,6 +87,31 @@ DATASETS: dict[str, DatasetSpec] = {
         num_edges=1_166_243,
         num_features=128,
         num_classes=40,
+        write=partial(write_ogb, ARXIV),
+    ),
+    "ogbn-products": DatasetSpec(
+        "Products on Amazon that were bought together, by category.",
+        partial(load_ogb, PRODUCTS),
+        source="files",
+        features="principal components of words, raw",
+        split="by sales rank, as OGB gives it: the top 8 % / the next 2 % / the rest",
+        num_nodes=2_449_029,
+        num_edges=123_718_280,
+        num_features=100,
+        num_classes=47,
+        write=partial(write_ogb, PRODUCTS),
+    ),
+    "ogbn-papers100m": DatasetSpec(
+        "Papers of all fields and their citations; those on arXiv by category.",
+        load_papers100m,
+        source="files",
+        features="averaged word vectors, raw",
+        split="by year, as OGB gives it: up to 2017 / 2018 / since 2019",
+        num_nodes=111_059_956,
+        num_edges=1_615_685_872,
+        num_features=128,
+        num_classes=172,
+        write=write_papers100m,
     ),
     "computers": DatasetSpec(
         "Computer products that were bought together, by category.",

@@ -26,10 +26,12 @@ class RawFiles:
     Args:
         folder: the dataset's folder below the data root, such as ``Planetoid/Cora``.
         files: paths below `folder` that must exist, such as ``raw/ind.cora.x``.
+        archive: where the files can be had, if they are too many bytes to be downloaded unasked.
     """
 
     folder: str
     files: tuple[str, ...]
+    archive: str | None = None
 
     def missing(self, root: Path) -> list[Path]:
         """Return the files that are not below `root`."""
@@ -59,20 +61,30 @@ def read_raw(raw: RawFiles, read: Callable[[str], Result]) -> Result:
     Raises:
         EraseError: a file is missing below ``$ERASE_DATA``, or the download failed.
     """
+    if given_root() is None and raw.archive is None and raw.missing(cache_root()):
+        _download(raw, read, cache_root())
+    folder = find_raw(raw)
+    with _shadow(folder, raw) as shadow, _silence():
+        return read(str(shadow))
+
+
+def find_raw(raw: RawFiles) -> Path:
+    """Return the folder that holds `raw`'s files; nothing is downloaded.
+
+    Raises:
+        EraseError: a file is missing.
+    """
     given = given_root()
     root = cache_root() if given is None else given
-    if given is None and raw.missing(root):
-        _download(raw, read, root)
-    missing = raw.missing(root)
-    if missing:
-        remedy = (
-            "Put it there, or unset ERASE_DATA to download the dataset."
-            if given is not None
-            else f"Delete {root / raw.folder} so that the dataset is downloaded anew."
-        )
+    if missing := raw.missing(root):
+        if raw.archive is not None:
+            remedy = f"Download {raw.archive}, and unpack it as {root / raw.folder}."
+        elif given is not None:
+            remedy = "Put it there, or unset ERASE_DATA to download the dataset."
+        else:
+            remedy = f"Delete {root / raw.folder} so that the dataset is downloaded anew."
         raise EraseError(f"the file {missing[0]}", "no such file", remedy)
-    with _shadow(root / raw.folder, raw) as shadow, _silence():
-        return read(str(shadow))
+    return root / raw.folder
 
 
 @contextlib.contextmanager

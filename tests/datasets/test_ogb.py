@@ -1,4 +1,4 @@
-"""ogbn-arxiv, on a small graph in OGB's layout."""
+"""ogbn-arxiv and ogbn-products, on small graphs in OGB's layout."""
 
 import gzip
 import json
@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from erase.datasets import load_dataset
+from erase.datasets import load_dataset, write_dataset
 from erase.errors import EraseError
+from erase.io import read_graph
+from test_folder import same_graph
 
 EDGES = [(0, 1), (1, 2), (4, 0), (3, 5)]
 LABELS = [0, 2, 1, 1, 0, 2]
@@ -39,6 +41,64 @@ def arxiv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_csv(folder / "split/time/test.csv.gz", [[4], [5]])
     monkeypatch.setenv("ERASE_DATA", str(tmp_path))
     return folder
+
+
+@pytest.fixture
+def products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "ogbn_products"
+    write_csv(folder / "raw/edge.csv.gz", EDGES)
+    write_csv(folder / "raw/node-feat.csv.gz", [[i / 3, -i, 1e-5 * i] for i in range(6)])
+    write_csv(folder / "raw/node-label.csv.gz", [[label] for label in LABELS])
+    write_csv(folder / "raw/num-node-list.csv.gz", [[6]])
+    write_csv(folder / "raw/num-edge-list.csv.gz", [[len(EDGES)]])
+    write_csv(folder / "split/sales_ranking/train.csv.gz", [[5], [0]])
+    write_csv(folder / "split/sales_ranking/valid.csv.gz", [[3]])
+    write_csv(folder / "split/sales_ranking/test.csv.gz", [[4], [1], [2]])
+    rows = [("label idx", "product category"), (0, "Books"), (1, ""), (2, '"Music, old"')]
+    write_csv(folder / "mapping/labelidx2productcategory.csv.gz", rows)
+    monkeypatch.setenv("ERASE_DATA", str(tmp_path))
+    return folder
+
+
+def test_products_has_both_directions_and_its_own_split(products: Path) -> None:
+    before = sorted(products.rglob("*"))
+    data = load_dataset("ogbn-products")
+    pairs = [tuple(edge) for edge in data.edge_index.t().tolist()]
+    assert sorted(pairs) == sorted([*EDGES, *((j, i) for i, j in EDGES)])
+    assert data.x.shape == (6, 3)
+    assert data.y.tolist() == LABELS
+    assert data.train_mask.nonzero().flatten().tolist() == [0, 5]
+    assert data.val_mask.nonzero().flatten().tolist() == [3]
+    assert data.test_mask.nonzero().flatten().tolist() == [1, 2, 4]
+    assert data.class_names == ["Books", "1", "Music, old"]
+    assert sorted(products.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-products"])
+def test_streaming_gives_what_ogb_loads_without_ogb(
+    name: str, arxiv: Path, products: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_dataset(name)
+    monkeypatch.setattr("erase.datasets.ogb.BLOCK", 4)
+    monkeypatch.setitem(sys.modules, "ogb.nodeproppred", None)
+    write_dataset(name, tmp_path / "folder")
+    opened = read_graph(tmp_path / "folder")
+    same_graph(loaded, opened)
+    mirrored = ["4 one-way edges were mirrored: the graph is used as undirected."]
+    assert opened.to_dict().get("notes") == (mirrored if name == "ogbn-arxiv" else None)
+
+
+def test_large_archives_are_not_downloaded_but_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ERASE_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked on the keyboard"))
+    missing = r"ogbn_products/raw/edge\.csv\.gz; got no such file.*products\.zip.*unpack it as"
+    for call in (load_dataset, lambda name: write_dataset(name, tmp_path / "folder")):
+        with pytest.raises(EraseError, match=missing):
+            call("ogbn-products")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_everything_is_as_in_the_files(arxiv: Path, capsys: pytest.CaptureFixture[str]) -> None:
