@@ -22,7 +22,9 @@ from erase.datasets.build_debian import (
     save_graph,
     words_of,
 )
+from erase.datasets.debian import load_debian
 from erase.errors import EraseError
+from erase.io import read_graph
 
 INDEX = """\
 Package: chess
@@ -238,6 +240,20 @@ def test_the_command_runs(index: Path, tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("2 packages, 1 edges, 2 sections")
     assert done.stderr == ""
+
+
+def test_every_command_reads_what_is_written_as_a_graph(index: Path, tmp_path: Path) -> None:
+    compact, graph = tmp_path / "compact.npz", tmp_path / "graph.npz"
+    assert main([str(index), str(compact)]) == 0
+    assert main([str(index), str(graph), "--as-graph"]) == 0
+    expected, found = load_debian(path=compact), read_graph(graph)
+    assert found.node_names == expected.node_names
+    assert found.class_names == expected.class_names
+    assert torch.equal(found.y, expected.y)
+    assert torch.equal(found.x.to_dense(), expected.x.to_dense())
+    assert torch.equal(found.train_mask, expected.train_mask)
+    with pytest.raises(EraseError, match="edge_index"):
+        read_graph(compact)
 
 
 def test_errors_are_one_line_and_leave_no_file(

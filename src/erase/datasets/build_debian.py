@@ -15,7 +15,10 @@ validation and 65 % on test packages from words, 82 % and 80 % from words averag
 neighbours. Word weights and ``--min-packages`` were chosen on the validation packages.
 
 The whole index gives 63,436 packages, 294,681 edges, 58 sections and homophily 0.467: hubs such as
-libc6 join everything.
+libc6 join everything. With ``--as-graph`` every command of `erase` reads the file:
+
+    python -m erase.datasets.build_debian Packages index.npz --as-graph
+    erase audit index.npz --all-labels
 
 Only facts of Debian's package metadata are used: names, sections, relations, and the set of words
 of a short description, not its text. Building is deterministic: the same index and options give
@@ -41,9 +44,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from erase.datasets.debian import TEST, TRAIN, VAL, join_names
+from erase.datasets.debian import TEST, TRAIN, VAL, join_names, load_debian
 from erase.datasets.splits import split_per_class
 from erase.errors import EraseError
+from erase.io import write_graph
 from erase.seeds import numpy_stream
 
 RELATIONS = ("pre-depends", "depends", "recommends", "suggests")
@@ -390,6 +394,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--train-per-class", type=_count, help="training nodes", default=20)
     parser.add_argument("--val-per-class", type=_count, help="validation nodes", default=30)
     parser.add_argument("--seed", type=int, help="seed of the split", default=0)
+    parser.add_argument(
+        "--as-graph",
+        action="store_true",
+        help="write a graph that every command reads, not the compact form of the embedded one",
+    )
     return parser
 
 
@@ -402,13 +411,15 @@ def _count(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = vars(_parser().parse_args(arguments))
-    source, out = options.pop("packages"), options.pop("out")
+    source, out, as_graph = (options.pop(name) for name in ("packages", "out", "as_graph"))
     try:
         graph = build_graph(read_packages(source), **options)
     except EraseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     save_graph(graph, out)
+    if as_graph:
+        write_graph(load_debian(path=out), out)
     print(
         f"{len(graph.y):,} packages, {graph.edges.shape[1]:,} edges, "
         f"{len(graph.class_names)} sections, {len(graph.words):,} words, "
