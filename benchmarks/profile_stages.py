@@ -124,7 +124,7 @@ def stages(learner: _EraseLearner) -> list[Stage]:
         Stage("encoder, there and back", forward_and_backward, 3 * forward, 3 * passed),
         Stage(
             "semantic labels",
-            lambda: learner._membership(learner._guesses(z)[0]),
+            lambda: learner._membership(learner._guesses(learner.whole, z)[0]),
             4.0 * n * k * d + 2.0 * method.steps * entries * k,
             2.0 * n * d + 2.0 * method.steps * n * k,
         ),

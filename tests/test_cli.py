@@ -294,6 +294,17 @@ def test_the_summary_tells_epochs_and_settings(graph: Path, tmp_path: Path) -> N
     assert (told["method"], told["version"]) == ("ERASE", erase.__version__)
 
 
+def test_neighbours_are_written_with_a_comma(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    batches = ["--set", "batch_size=8", "--set", "num_neighbors=4,3"]
+    assert main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *batches]) == 0
+    told = summary(out)
+    assert (told["batch_size"], told["num_neighbors"]) == (8, [4, 3])
+    assert erase.load_model(out / "model.safetensors").get_params()["num_neighbors"] == (4, 3)
+    wrong = ["--set", "num_neighbors=4"]
+    assert main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *wrong]) == 2
+
+
 def test_switches_may_be_written_as_python_writes_them(graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, "--set", "denoise=False"])

@@ -69,6 +69,77 @@ def test_propagation_is_the_dense_power(
     torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-6)
 
 
+@given(edge_lists(), st.integers(0, 6), st.floats(0, 1), st.integers(0, 99))
+def test_propagation_with_restarts_is_its_recursion(
+    graph: tuple[Tensor, int], steps: int, keep: float, seed: int
+) -> None:
+    edge_index, n = graph
+    labels = torch.rand(n, 3, generator=torch.Generator().manual_seed(seed))
+    adjacency = dense_normalised(dense_adjacency(edge_index, n), "symmetric")
+    expected = labels.double()
+    for _ in range(steps):
+        expected = (1 - keep) * adjacency @ expected + keep * labels.double()
+    operator = Graph(edge_index, n).normalised("symmetric")
+    ours = propagate(*operator, labels, keep=keep, steps=steps, restart=True)
+    torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_many_labels_spread_a_few_columns_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, restart: bool
+) -> None:
+    edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    operator = Graph(edge_index, 4).normalised("column")
+    labels = torch.rand(2, 4, 5, generator=torch.Generator().manual_seed(0))
+    before = labels.clone()
+    together = propagate(*operator, labels, keep=0.4, steps=3, restart=restart)
+    monkeypatch.setattr("erase.graph._LABELS_AT_ONCE", 9)  # two columns of four nodes
+    products: list[tuple[int, ...]] = []
+    matmul = Pattern.matmul
+
+    def watched(self: Pattern, values: Tensor, dense: Tensor) -> Tensor:
+        products.append(tuple(dense.shape))
+        return matmul(self, values, dense)
+
+    monkeypatch.setattr(Pattern, "matmul", watched)
+    apart = propagate(*operator, labels, keep=0.4, steps=3, restart=restart)
+    torch.testing.assert_close(apart, together)
+    assert set(products) == {(4, 2)}
+    assert torch.equal(labels, before)
+
+
+@pytest.mark.parametrize("how", ["symmetric", "column", "row"])
+@pytest.mark.parametrize("self_loops", [False, True])
+@given(edge_lists())
+def test_rows_of_a_graph_are_rows_of_its_matrix(
+    how: Normalisation, self_loops: bool, graph: tuple[Tensor, int]
+) -> None:
+    edge_index, n = graph
+    whole = Graph(edge_index, n)
+    pattern, values = whole.normalised(how, self_loops=self_loops)
+    dense = pattern.matrix(values).to_dense()
+    for start in range(0, n, 3):
+        part = whole.rows(start, min(start + 3, n))
+        own, entries = part.normalised(how, self_loops=self_loops)
+        assert own.shape == (min(3, n - start), n)
+        torch.testing.assert_close(own.matrix(entries).to_dense(), dense[start : start + 3])
+        assert part.of_rows(torch.arange(n), 0).tolist() == list(range(start, min(start + 3, n)))
+
+
+@given(edge_lists(), st.integers(0, 99))
+def test_an_induced_graph_has_the_edges_among_its_nodes(
+    graph: tuple[Tensor, int], seed: int
+) -> None:
+    edge_index, n = graph
+    nodes = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[: n // 2 + 1]
+    induced = Graph(edge_index, n).induced(nodes)
+    pattern = induced.pattern()
+    ours = pattern.matrix(torch.ones(pattern.indices.numel(), dtype=torch.float64)).to_dense()
+    torch.testing.assert_close(ours, dense_adjacency(edge_index, n)[nodes][:, nodes])
+    ordered = edge_index.new_tensor(sorted(induced.edge_index.T.tolist())).reshape(-1, 2).T
+    assert torch.equal(induced.edge_index, ordered)
+
+
 def test_one_step_of_propagation_equals_pygs() -> None:
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     labels = torch.tensor([0, 1, 0, 1])

@@ -739,6 +739,8 @@ def _settings(given: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(text: str, default: Any) -> Any:
     """Return a parameter's value from its text: JSON where it is JSON, else the text itself."""
+    if isinstance(default, tuple):
+        return tuple(_value(part, default[0]) for part in text.strip("[]()").split(","))
     try:
         value = json.loads(text.lower() if isinstance(default, bool) else text)
     except json.JSONDecodeError:

@@ -5,7 +5,8 @@ over); what differs is the cost. Features stay sparse through the first layer, d
 attention is a sparse product on the narrower side.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, Literal, Protocol
 
@@ -15,10 +16,11 @@ from torch.autograd import Function
 from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
-from erase.graph import Graph, Pattern, attend, sparse_product
+from erase.graph import Graph, Pattern, attend, ragged, sparse_product
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
+NODES_AT_ONCE = 16_384  # of a graph that is passed through a layer in chunks
 # Above this share of entries a GPU multiplies features faster as a dense matrix, zeros and all.
 _DENSE_SHARE = 0.04
 _leaky_backward = torch.ops.aten.leaky_relu_backward  # g where h > 0, slope · g elsewhere
@@ -84,6 +86,23 @@ class Features:
         return self._copies[runs]
 
 
+def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
+    """Return the rows [n, F] of `x` [N, F], dense or CSR, at `nodes` [n]; the rest is not read."""
+    if x.layout != torch.sparse_csr:
+        return x[nodes]
+    indptr = x.crow_indices()
+    start, count = indptr[nodes], indptr[nodes + 1] - indptr[nodes]
+    entries = ragged(start, count)
+    offsets = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    return torch.sparse_csr_tensor(
+        offsets,
+        x.col_indices()[entries],
+        x.values()[entries],
+        (nodes.numel(), x.shape[1]),
+        check_invariants=False,
+    )
+
+
 def _nodes_first(h: Tensor) -> Tensor:
     """Return [R, N, C] as [N, R, C], contiguous; free where that is how it lies in memory."""
     return h.transpose(0, 1).contiguous()
@@ -103,17 +122,55 @@ def _uniform(streams: Streams, bound: float, shape: tuple[int, ...]) -> nn.Param
     return nn.Parameter(torch.stack(drawn))
 
 
+Said = tuple[Tensor, ...]
+
+
 class Layer(Protocol):
-    """What an entry of :data:`ENCODERS` is: a message-passing layer for R runs at once."""
+    """What an entry of :data:`ENCODERS` is: a message-passing layer for R runs at once.
+
+    A layer is two halves: what every node says, node by node, and what a row hears of it. Together
+    they are the layer; apart, each can be computed for some nodes at a time.
+    """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None: ...
 
+    def say(self, x: Features | Tensor) -> Said:
+        """Return tensors [R, N, …] from features, or from a hidden layer [R, N, C]."""
+        ...
+
+    def hear(self, said: Said, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width] that arrive at the M rows of `graph`."""
+        ...
+
     def __call__(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [R, N, out_width] of features, or of a hidden layer [R, N, C]."""
+        """Return ``hear(say(x), graph)``."""
         ...
 
 
-class GATLayer(nn.Module):
+class _Layer(nn.Module, ABC):
+    """A layer made of its halves."""
+
+    @abstractmethod
+    def say(self, x: Features | Tensor) -> Said:
+        """See :class:`Layer`."""
+
+    @abstractmethod
+    def hear(self, said: Said, graph: Graph) -> Tensor:
+        """See :class:`Layer`."""
+
+    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        return self.hear(self.say(x), graph)
+
+
+def _narrow_or_product(x: Features | Tensor, weight: Tensor) -> Tensor:
+    """Return x·W, or x itself where it is narrower: A(xW) = (Ax)W, so that W can wait."""
+    if isinstance(x, Features):
+        return x.project(weight)
+    return x if weight.shape[1] < weight.shape[2] else x @ weight
+
+
+class GATLayer(_Layer):
     """Graph attention: heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias.
 
     Args:
@@ -137,34 +194,39 @@ class GATLayer(nn.Module):
         self.target = _glorot(streams, heads, out_width // heads)
         self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
-    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [R, N, out_width]."""
+    def say(self, x: Features | Tensor) -> Said:
+        """Return xW, or x where one head makes it narrower, and the scores [R, N, 2, H]."""
         runs, in_width, out_width = self.weight.shape
-        pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
         vectors = torch.stack([self.source, self.target], -1)  # [R, H, C, 2]
         if isinstance(x, Tensor) and self.heads == 1 and in_width < out_width:
-            # A(xW) = (Ax)W: aggregate the narrow side
-            source, target = _scores(x, (self.weight @ vectors[:, 0])[..., None])
-            around = attend(pattern, _nodes_first(x).view(-1, in_width), source, target)
-            around = around.view(-1, runs, in_width).transpose(0, 1)  # [R, N, C]
-            return torch.baddbmm(self.bias, around, self.weight)
+            return x, _scores(x, (self.weight @ vectors[:, 0])[..., None])
         h = x.project(self.weight) if isinstance(x, Features) else x @ self.weight
         # one product for the scores of all heads: a block per head, zero elsewhere
         eye = torch.eye(self.heads, dtype=h.dtype, device=h.device)
         blocks = vectors[..., None] * eye[:, None, None]  # [R, H, C, 2, H]
-        source, target = _scores(h, blocks.reshape(runs, out_width, 2, self.heads))
-        out = attend(pattern, _nodes_first(h).view(-1, out_width // self.heads), source, target)
-        return out.view(-1, runs, out_width).transpose(0, 1) + self.bias
+        return h, _scores(h, blocks.reshape(runs, out_width, 2, self.heads))
+
+    def hear(self, said: Said, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        h, scores = said
+        runs, _, out_width = self.weight.shape
+        pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
+        of_nodes = scores.permute(2, 1, 0, 3)  # [2, N, R, H]
+        source, target = of_nodes[0].flatten(), graph.of_rows(of_nodes[1], 0).flatten()
+        around = attend(pattern, _nodes_first(h).view(source.numel(), -1), source, target)
+        around = around.view(graph.num_rows, runs, -1).transpose(0, 1)  # [R, M, C]
+        if h.shape[2] == out_width:
+            return around + self.bias
+        return torch.baddbmm(self.bias, around, self.weight)
 
 
-def _scores(h: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Return s and t [N·R·H] of h [R, N, C] for `vectors` [R, C, 2, H]."""
-    scores = (h @ vectors.flatten(2)).unflatten(2, (2, -1))  # [R, N, 2, H]
-    source, target = scores.permute(2, 1, 0, 3).flatten(1)
-    return source, target
+def _scores(h: Tensor, vectors: Tensor) -> Tensor:
+    """Return s and t [R, N, 2, H] of h [R, N, C] for `vectors` [R, C, 2, H]."""
+    scores: Tensor = (h @ vectors.flatten(2)).unflatten(2, (2, -1))
+    return scores
 
 
-class GCNLayer(nn.Module):
+class GCNLayer(_Layer):
     """Graph convolution: D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used."""
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
@@ -172,13 +234,19 @@ class GCNLayer(nn.Module):
         self.weight = _glorot(streams, in_width, out_width)
         self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
-    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [R, N, out_width]."""
-        operator = graph.normalised("symmetric", self_loops=True)
-        return _aggregate(operator, x, self.weight) + self.bias
+    def say(self, x: Features | Tensor) -> Said:
+        """Return xW, or x where that is narrower."""
+        return (_narrow_or_product(x, self.weight),)
+
+    def hear(self, said: Said, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        around = _aggregate(graph.normalised("symmetric", self_loops=True), said[0])
+        return (
+            around if around.shape[2] == self.bias.shape[2] else around @ self.weight
+        ) + self.bias
 
 
-class SAGELayer(nn.Module):
+class SAGELayer(_Layer):
     """GraphSAGE: mean of the neighbours' x W plus x W' plus a bias; `heads` is not used."""
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
@@ -188,22 +256,23 @@ class SAGELayer(nn.Module):
         self.itself = _uniform(streams, bound, (in_width, out_width))
         self.bias = _uniform(streams, bound, (1, out_width))
 
-    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [R, N, out_width]."""
-        around = _aggregate(graph.normalised("row"), x, self.neighbours)
-        own = x.project(self.itself) if isinstance(x, Features) else x @ self.itself
+    def say(self, x: Features | Tensor) -> Said:
+        """Return xW and xW', or x twice where that is narrower."""
+        return _narrow_or_product(x, self.neighbours), _narrow_or_product(x, self.itself)
+
+    def hear(self, said: Said, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        around, own = _aggregate(graph.normalised("row"), said[0]), graph.of_rows(said[1], 1)
+        if around.shape[2] != self.bias.shape[2]:
+            around, own = around @ self.neighbours, own @ self.itself
         return around + own + self.bias
 
 
-def _aggregate(operator: tuple[Pattern, Tensor], x: Features | Tensor, weight: Tensor) -> Tensor:
-    """Return A x W [R, N, out], the product with A [N, N] taken on the narrower side."""
-    runs, in_width, out_width = weight.shape
-    if isinstance(x, Tensor) and in_width < out_width:
-        around = sparse_product(*operator, _nodes_first(x).view(-1, runs * in_width))
-        return around.view(-1, runs, in_width).transpose(0, 1) @ weight
-    h = x.project(weight) if isinstance(x, Features) else x @ weight
-    around = sparse_product(*operator, _nodes_first(h).view(-1, runs * out_width))
-    return around.view(-1, runs, out_width).transpose(0, 1)
+def _aggregate(operator: tuple[Pattern, Tensor], h: Tensor) -> Tensor:
+    """Return A h [R, M, C] for A [M, N] and h [R, N, C]."""
+    runs, _, channels = h.shape
+    around = sparse_product(*operator, _nodes_first(h).view(-1, runs * channels))
+    return around.view(-1, runs, channels).transpose(0, 1)
 
 
 class _RowNormalised(Function):
@@ -277,6 +346,9 @@ def activate(h: Tensor, kind: Activation) -> Tensor:
             return h
 
 
+ReadRows = Callable[[Tensor], Features]
+
+
 class Encoder(nn.Module):
     """Two layers of one kind: z = out(layer₂(hid(layer₁(dropout(x))))), for R runs at once.
 
@@ -315,18 +387,70 @@ class Encoder(nn.Module):
         self.output_activation = output_activation
 
     def hidden(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
-        """Return the hidden layer [R, N, hidden]; `dropout` streams mean training."""
+        """Return the hidden layer [R, M, hidden]; `dropout` streams mean training."""
         if dropout is not None and self.dropout > 0:
             x = x.dropout(self.dropout, dropout)
         return activate(self.first(x, graph), self.hidden_activation)
 
     def output(self, hidden: Tensor, graph: Graph) -> Tensor:
-        """Return z [R, N, width] from the hidden layer."""
+        """Return z [R, M, width] from the hidden layer."""
         return activate(self.second(hidden, graph), self.output_activation)
 
-    def forward(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
-        """Return z [R, N, width]; with `dropout` streams as in training, without as in use."""
-        return self.output(self.hidden(x, graph, dropout), graph)
+    def forward(
+        self,
+        x: Features,
+        graph: Graph,
+        dropout: Streams | None = None,
+        *,
+        last: Graph | None = None,
+    ) -> Tensor:
+        """Return z [R, M, width]; with `dropout` streams as in training, without as in use.
+
+        Args:
+            x: features of the columns of `graph`.
+            graph: whom nodes listen to in the first layer.
+            dropout: a stream for each run.
+            last: whom they listen to in the second, its columns the rows of `graph`; None: the
+                same.
+        """
+        return self.output(self.hidden(x, graph, dropout), graph if last is None else last)
+
+    @torch.no_grad()
+    def hidden_of_all(self, x: ReadRows, graph: Graph) -> Tensor:
+        """Return the hidden layer [R, N, hidden] of a whole graph, some nodes at a time.
+
+        Args:
+            x: gives the features of the nodes that it is asked for, [n].
+            graph: the whole graph.
+        """
+        nodes = torch.arange(graph.num_nodes, device=graph.edge_index.device)
+        parts = [self.first.say(x(some)) for some in nodes.split(NODES_AT_ONCE)]
+        said = tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
+        del parts
+        return in_chunks(
+            lambda rows: activate(self.first.hear(said, rows), self.hidden_activation), graph
+        )
+
+    @torch.no_grad()
+    def output_of_all(self, hidden: Tensor, graph: Graph) -> Tensor:
+        """Return z [R, N, width] of a whole graph from its hidden layer, some nodes at a time."""
+        said = self.second.say(hidden)
+        return in_chunks(
+            lambda rows: activate(self.second.hear(said, rows), self.output_activation), graph
+        )
+
+
+def in_chunks(work: Callable[[Graph], Tensor], graph: Graph) -> Tensor:
+    """Return [R, N, C] from `work`, which gives the rows [R, M, C] of a part of the `graph`."""
+    out: Tensor | None = None
+    for start in range(0, graph.num_nodes, NODES_AT_ONCE):
+        part = work(graph.rows(start, min(start + NODES_AT_ONCE, graph.num_nodes)))
+        if out is None:
+            out = part.new_empty(part.shape[0], graph.num_nodes, part.shape[2])
+        out[:, start : start + part.shape[1]] = part
+    if out is None:
+        raise ValueError("a graph without nodes")
+    return out
 
 
 ENCODERS: dict[str, type[Layer]] = {"gat": GATLayer, "gcn": GCNLayer, "sage": SAGELayer}

@@ -6,7 +6,7 @@ of entries; nothing of size N×N exists.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -20,39 +20,28 @@ for _message in ("Sparse CSR tensor support is in beta", "Sparse invariant check
 
 Normalisation = Literal["column", "symmetric", "row"]
 
+# Labels that are propagated together; more of them go column by column.
+_LABELS_AT_ONCE = 2**24
+
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where a sparse matrix [M, N] with E entries has them: CSR of the matrix and of its transpose.
+    """Where a sparse matrix [M, N] with E entries has them, in CSR.
 
     Attributes:
         indptr: [M+1] start of each row among the entries.
         indices: [E] column of each entry, ascending inside a row.
-        t_indptr: [N+1] the same for the transpose.
-        t_indices: [E] the same for the transpose.
-        t_order: [E] `values[t_order]` are the values of the transpose.
         shape: (M, N).
     """
 
     indptr: Tensor
     indices: Tensor
-    t_indptr: Tensor
-    t_indices: Tensor
-    t_order: Tensor
     shape: tuple[int, int]
 
     @classmethod
     def from_coordinates(cls, rows: Tensor, cols: Tensor, shape: tuple[int, int]) -> "Pattern":
         """Build the pattern of entries (rows, cols) [E], given sorted by (row, column)."""
-        t_order = torch.argsort(cols, stable=True)
-        return cls(
-            indptr=_offsets(rows, shape[0]),
-            indices=cols,
-            t_indptr=_offsets(cols, shape[1]),
-            t_indices=rows[t_order],
-            t_order=t_order,
-            shape=shape,
-        )
+        return cls(_offsets(rows, shape[0]), cols, shape)
 
     @cached_property
     def rows(self) -> Tensor:
@@ -61,17 +50,15 @@ class Pattern:
         return torch.repeat_interleave(counts, output_size=self.indices.numel())
 
     @cached_property
+    def t_order(self) -> Tensor:
+        """[E] `values[t_order]` are the values of the transpose."""
+        return torch.argsort(self.indices, stable=True)
+
+    @cached_property
     def transposed(self) -> "Pattern":
         """The pattern of the transpose; permute values by `t_order` to go with it."""
-        return replace(
-            self,
-            indptr=self.t_indptr,
-            indices=self.t_indices,
-            t_indptr=self.indptr,
-            t_indices=self.indices,
-            t_order=torch.argsort(self.t_order),
-            shape=self.shape[::-1],
-        )
+        starts = _offsets(self.indices, self.shape[1])
+        return Pattern(starts, self.rows[self.t_order], self.shape[::-1])
 
     def repeat(self, copies: int) -> "Pattern":
         """Return `copies` independent graphs in one: entry (i, j) becomes (i·H+h, j·H+h) for all h.
@@ -90,8 +77,14 @@ class Pattern:
 
     def repeat_order(self, copies: int) -> Tensor:
         """Return where the entries of :meth:`repeat` lie among values [copies, E], flattened."""
+        entries = torch.arange(self.indices.numel(), device=self.indices.device)
         copy = torch.arange(copies, device=self.indices.device)[:, None]
-        return torch.argsort((self.rows * copies + copy).flatten(), stable=True)
+        start, count = self.indptr[self.rows], self.indptr.diff()[self.rows]
+        # a row's entries of copy 0, then those of copy 1, …
+        place = (start * copies + copy * count + (entries - start)).flatten()
+        return torch.empty_like(place).scatter_(
+            0, place, torch.arange(len(place), device=place.device)
+        )
 
     def matrix(self, values: Tensor) -> Tensor:
         """Return the torch CSR tensor [M, N] with these `values` [E]."""
@@ -132,6 +125,17 @@ def _offsets(sorted_or_not: Tensor, size: int) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
+def ragged(start: Tensor, count: Tensor) -> Tensor:
+    """Return the numbers start_i, start_i + 1, …, count_i of them, for every i in turn.
+
+    >>> ragged(torch.tensor([10, 0]), torch.tensor([3, 2])).tolist()
+    [10, 11, 12, 0, 1]
+    """
+    shift = start - (count.cumsum(0) - count)
+    places = torch.arange(int(count.sum()), device=start.device)
+    return places + torch.repeat_interleave(shift, count)
+
+
 class _SparseProduct(Function):
     """A·B with gradients to A's values (only where asked for) and to B."""
 
@@ -163,17 +167,57 @@ def sparse_product(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 
 
 class Graph:
-    """An undirected graph with its operators, each built once and kept.
+    """Whom each node listens to, with the operators that follow from it, each built once and kept.
+
+    A whole undirected graph, its own row for every node; or a part of one: some rows of it, or a
+    sample of the entries of some rows.
 
     Args:
-        edge_index: [2, E] both directions of every edge, sorted, without self-loops.
+        edge_index: [2, E] row and column of every entry, sorted, without self-loops. Of a whole
+            graph: both directions of every edge.
+        num_nodes: N, the columns.
+        itself: [M] the column of each row's own node, for a part of a graph; None: row i is node i.
+        degree: [N] neighbours in the whole graph; None: as many as a node has here.
+
+    Attributes:
+        edge_index: as given.
         num_nodes: N.
+        itself: as given.
     """
 
-    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        *,
+        itself: Tensor | None = None,
+        degree: Tensor | None = None,
+    ) -> None:
         self.edge_index = edge_index
         self.num_nodes = num_nodes
+        self.itself = itself
+        self._degree = degree
         self._kept: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def num_rows(self) -> int:
+        """M."""
+        return self.num_nodes if self.itself is None else self.itself.numel()
+
+    @cached_property
+    def indptr(self) -> Tensor:
+        """[M+1] start of each row among the entries."""
+        rows = torch.arange(self.num_rows + 1, device=self.edge_index.device)
+        return torch.searchsorted(self.edge_index[0], rows)
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """[N] neighbours of each node in the whole graph."""
+        return self.indptr.diff() if self._degree is None else self._degree
+
+    def of_rows(self, values: Tensor, dim: int) -> Tensor:
+        """Return the entries of `values` [..., N, ...] along `dim` that belong to the rows."""
+        return values if self.itself is None else values.index_select(dim, self.itself)
 
     def pattern(self, *, self_loops: bool = False, copies: int = 1) -> Pattern:
         """Return the pattern of A, or of A + I with `self_loops`, `copies` times over."""
@@ -197,7 +241,8 @@ class Graph:
         "row"        D^-1 A (rows sum to 1)            –
         ============ ================================= ===========================
 
-        A node without neighbours has a zero row and column.
+        A node without neighbours has a zero row and column. Where k of a row's d entries were
+        sampled, each counts d/k times: products are right on average.
 
         >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)  # 0 – 1 – 2
         >>> path.normalised("column")[1].tolist()  # entries (0,1) (1,0) (1,2) (2,1)
@@ -206,11 +251,16 @@ class Graph:
         key = ("normalised", how, self_loops)
         if key not in self._kept:
             pattern = self.pattern(self_loops=self_loops)
-            degree = pattern.indptr.diff().to(torch.float32)
+            degree = (self.degree + int(self_loops)).to(torch.float32)
+            of_row = self.of_rows(degree, 0)
             if how == "symmetric":
-                values = (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
+                values = (of_row[pattern.rows] * degree[pattern.indices]).rsqrt()
+            elif how == "column":
+                values = degree[pattern.indices].reciprocal()
             else:
-                values = degree[pattern.indices if how == "column" else pattern.rows].reciprocal()
+                values = of_row[pattern.rows].reciprocal()
+            if self._degree is not None:
+                values = values * self._weights(pattern, self_loops)
             self._kept[key] = (pattern, values)
         kept: tuple[Pattern, Tensor] = self._kept[key]
         return kept
@@ -220,23 +270,61 @@ class Graph:
         inside = mask[self.edge_index[0]] & mask[self.edge_index[1]]
         return Graph(self.edge_index[:, inside], self.num_nodes)
 
+    def rows(self, start: int, stop: int) -> "Graph":
+        """Return the rows `start` to `stop` of a whole graph, all columns, without a copy of it."""
+        first, last = self.indptr[start].item(), self.indptr[stop].item()
+        entries = self.edge_index[:, first:last]
+        local = torch.stack([entries[0] - start, entries[1]])
+        itself = torch.arange(start, stop, device=local.device)
+        return Graph(local, self.num_nodes, itself=itself, degree=self.degree)
+
+    def induced(self, nodes: Tensor) -> "Graph":
+        """Return the graph among `nodes` [n] of a whole graph, numbered as they are listed."""
+        count = self.indptr[nodes + 1] - self.indptr[nodes]
+        ends = self.edge_index[1, ragged(self.indptr[nodes], count)]
+        order = torch.argsort(nodes)
+        place = torch.searchsorted(nodes[order], ends).clamp_(max=nodes.numel() - 1)
+        cols = order[place]
+        inside = nodes[cols] == ends
+        rows = torch.repeat_interleave(torch.arange(nodes.numel(), device=nodes.device), count)
+        key = (rows * nodes.numel() + cols)[inside].sort().values
+        return Graph(torch.stack([key // nodes.numel(), key % nodes.numel()]), nodes.numel())
+
+    def _weights(self, pattern: Pattern, self_loops: bool) -> Tensor:
+        """Return how many entries of the whole graph each entry stands for [E]."""
+        here = self.indptr.diff()
+        weight = (self.of_rows(self.degree, 0) / here.clamp(min=1)).to(torch.float32)[pattern.rows]
+        if not self_loops:
+            return weight
+        own = pattern.rows if self.itself is None else self.itself[pattern.rows]
+        return torch.where(pattern.indices == own, 1.0, weight)
+
     def _build(self, self_loops: bool) -> Pattern:
-        rows, cols = self.edge_index
-        if self_loops:
-            nodes = torch.arange(self.num_nodes, device=rows.device)
-            rows, cols = torch.cat([rows, nodes]), torch.cat([cols, nodes])
-            order = torch.argsort(rows * self.num_nodes + cols)
-            rows, cols = rows[order], cols[order]
-        return Pattern.from_coordinates(rows, cols, (self.num_nodes, self.num_nodes))
+        shape = (self.num_rows, self.num_nodes)
+        if not self_loops:
+            return Pattern(self.indptr, self.edge_index[1], shape)
+        rows = torch.arange(self.num_rows, device=self.edge_index.device)
+        cols = rows if self.itself is None else self.itself
+        rows, cols = torch.cat([self.edge_index[0], rows]), torch.cat([self.edge_index[1], cols])
+        order = torch.argsort(rows * self.num_nodes + cols)
+        return Pattern.from_coordinates(rows[order], cols[order], shape)
 
 
 def propagate(
-    pattern: Pattern, values: Tensor, labels: Tensor, *, keep: float, steps: int
+    pattern: Pattern,
+    values: Tensor,
+    labels: Tensor,
+    *,
+    keep: float,
+    steps: int,
+    restart: bool = False,
 ) -> Tensor:
     """Return L^(T) of L^(t+1) = ((1−α) Ã + α I) L^(t) (eqs. 5 and 9; α = `keep`, T = `steps`).
 
     `steps=0` or `keep=1` returns the labels [N, K] (or [R, N, K] for R runs) as they are; a node
-    without neighbours only fades by α a step. Cost: T sparse products.
+    without neighbours only fades by α a step. With `restart`, L^(t+1) = (1−α) Ã L^(t) + α L^(0):
+    nodes are drawn back to where they began. Cost: T sparse products, a few columns at a time where
+    the labels are many: beside them and the answer nothing as large is held.
 
     >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), 2)
     >>> propagate(*pair.normalised("symmetric"), torch.tensor([[1.0], [0.0]]), keep=0.75, steps=1)
@@ -244,13 +332,28 @@ def propagate(
             [0.2500]])
     """
     if labels.dim() == 2:
-        for _ in range(steps):
-            labels = (1 - keep) * pattern.matmul(values, labels) + keep * labels
-        return labels
+        columns = max(1, _LABELS_AT_ONCE // max(labels.shape[0], 1))
+        if labels.shape[1] <= columns:
+            return _propagate(pattern, values, labels, keep, steps, restart)
+        spread = torch.empty_like(labels)
+        for k in range(0, labels.shape[1], columns):
+            some = labels[:, k : k + columns].contiguous()
+            spread[:, k : k + columns] = _propagate(pattern, values, some, keep, steps, restart)
+        return spread
     runs, nodes, classes = labels.shape
     flat = labels.transpose(0, 1).reshape(nodes, runs * classes)
-    flat = propagate(pattern, values, flat, keep=keep, steps=steps)
+    flat = propagate(pattern, values, flat, keep=keep, steps=steps, restart=restart)
     return flat.view(nodes, runs, classes).transpose(0, 1)
+
+
+def _propagate(
+    pattern: Pattern, values: Tensor, labels: Tensor, keep: float, steps: int, restart: bool
+) -> Tensor:
+    first = labels
+    for _ in range(steps):
+        own = first if restart else labels
+        labels = (1 - keep) * pattern.matmul(values, labels) + keep * own
+    return labels
 
 
 class _Attention(Function):
@@ -290,10 +393,10 @@ def attend(
     """Return Σ_j a_ij h_j, a_i· = softmax over the entries j of row i of LeakyReLU(s_j + t_i).
 
     Args:
-        pattern: [N, N] whom each node listens to; every row needs an entry (use self-loops).
+        pattern: [M, N] whom each node listens to; every row needs an entry (use self-loops).
         h: [N, C] what is aggregated.
         source: [N] s, what a node says for itself as a neighbour.
-        target: [N] t, how a node hears.
+        target: [M] t, how a node hears.
         slope: LeakyReLU's negative slope.
     """
     around: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]

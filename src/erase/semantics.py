@@ -20,6 +20,7 @@ def denoise(
     keep: float,
     steps: int,
     normalisation: Normalisation,
+    restart: bool = False,
 ) -> Tensor:
     """Return the denoised labels L̃ [N, K]: given labels propagated among training nodes (eq. 5).
 
@@ -34,11 +35,13 @@ def denoise(
         keep: α, the weight of a node's own label in every step.
         steps: T.
         normalisation: of the masked adjacency matrix.
+        restart: draw every node back to its given label, see :func:`erase.graph.propagate`.
     """
     labels = torch.zeros(y.numel(), num_classes, device=y.device)
     labels[train_mask] = one_hot(y[train_mask], num_classes).float()
     masked = graph.masked(train_mask)
-    return propagate(*masked.normalised(normalisation), labels, keep=keep, steps=steps)
+    operator = masked.normalised(normalisation)
+    return propagate(*operator, labels, keep=keep, steps=steps, restart=restart)
 
 
 def prototypes(z: Tensor, members: Tensor) -> Tensor:

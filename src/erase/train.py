@@ -73,12 +73,17 @@ class Learner(ABC):
         streams: random generators by purpose.
         waits: whether an epoch looks at values on the host, so that it cannot be recorded once and
             replayed on a GPU.
+        revisits: whether the best epoch's outcome is computed once more from its weights at the
+            end, rather than kept all the while: for graphs whose outcome is large.
+        evaluate_every: epochs from one evaluation to the next; the last is always evaluated.
     """
 
     network: nn.Module
     optimiser: torch.optim.Optimizer
     streams: dict[str, torch.Generator]
     waits: bool = False
+    revisits: bool = False
+    evaluate_every: int = 1
 
     @abstractmethod
     def step(self) -> dict[str, Tensor]:
@@ -185,7 +190,8 @@ class _Recorded:
         with torch.cuda.graph(self._graph):
             self._epoch = work()
 
-    def __call__(self) -> _Epoch:
+    def __call__(self, *, evaluate: bool = True) -> _Epoch:
+        """Take the step and look at its outcome, as recorded, whether or not that is asked for."""
         self._graph.replay()
         return self._epoch
 
@@ -216,7 +222,8 @@ class Loop:
         """Train R runs for up to `epochs`; return each one's best epoch by validation accuracy.
 
         The first of equally good epochs is taken, and `patience` epochs without a better one end
-        a run. Without validation labels all epochs are run and the last is taken.
+        a run, but no run ends before it was evaluated twice. Without validation labels all epochs
+        are run and the last is taken.
 
         Args:
             learner: what is trained.
@@ -232,18 +239,20 @@ class Loop:
         runs = [_Run() for _ in tasks]
         best: State = {}
         epoch = 0
-        fingerprint = _fingerprint(tasks, settings)
+        every = learner.evaluate_every
+        patience = max(patience, every)
+        fingerprint = _fingerprint(tasks, settings) if self.checkpoint is not None else ""
         if self.resume and self.checkpoint is not None and self.checkpoint.exists():
             epoch, runs, best = _read_checkpoint(self.checkpoint, fingerprint, learner)
-        work: Callable[[], _Epoch] = partial(_epoch, learner, val, given, evaluate=selects)
+        work: Callable[..., _Epoch] = partial(_epoch, learner, val, given)
         if device.type == "cuda" and not learner.waits and selects:
-            work = _Recorded(learner, work)
+            work = _Recorded(learner, partial(work, evaluate=True))
         saved_at, save_cost = time.monotonic(), 0.0
         with _Display(self.progress, epochs, epoch) as display:
             while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
-                result = work()
                 epoch += 1
-                if not selects and epoch == epochs:
+                result = work(evaluate=selects and (epoch % every == 0 or epoch == epochs))
+                if not selects and epoch == epochs and not learner.revisits:
                     result = _Epoch(result.watched, learner.evaluate())
                 values = torch.stack(list(result.watched.values())).T.tolist()  # the one wait
                 records = [
@@ -254,10 +263,11 @@ class Loop:
                 better = [
                     i
                     for i, (run, record) in enumerate(zip(runs, records, strict=True))
-                    if run.continues(epoch - 1, patience) and run.take(record, epochs)
+                    if run.continues(epoch - 1, patience) and run.take(record, epochs, selects)
                 ]
-                if better and result.outcome is not None:
+                if better:
                     best = _keep(best, learner, result.outcome, better)
+                del result
                 display.show(records[0])
                 # a save that takes a second is made seven times less often
                 pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
@@ -266,6 +276,8 @@ class Loop:
                     _write_checkpoint(self.checkpoint, fingerprint, learner, epoch, runs, best)
                     saved_at = time.monotonic()
                     save_cost = saved_at - start
+        if learner.revisits:
+            best |= _revisit(learner, best)
         return [_finish(run, i, best) for i, run in enumerate(runs)]
 
 
@@ -281,13 +293,13 @@ class _Run:
         """Return whether the run goes on after `epoch`."""
         return len(self.history) == epoch and epoch - self.best_epoch < patience
 
-    def take(self, record: dict[str, float], epochs: int) -> bool:
+    def take(self, record: dict[str, float], epochs: int, selects: bool) -> bool:
         """Add an epoch's record; return whether it is the one to keep by now."""
         self.history.append(record)
-        score = record.get("val_accuracy")
-        if score is None:  # no validation: go on, and keep the last
+        if not selects:  # no validation: go on, and keep the last
             self.best_epoch = len(self.history)
             return self.best_epoch == epochs
+        score = record.get("val_accuracy", -1.0)  # absent from an epoch that was not evaluated
         if score <= self.best_score:
             return False
         self.best_epoch, self.best_score = len(self.history), score
@@ -305,16 +317,27 @@ def _check_finite(records: list[dict[str, float]]) -> None:
             )
 
 
-def _keep(best: State, learner: Learner, outcome: Outcome, better: list[int]) -> State:
-    """Return `best` with the outcome and the weights of the runs `better` put in."""
-    now = {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
-    now |= {f"weights/{k}": v.detach() for k, v in learner.network.state_dict().items()}
+def _keep(best: State, learner: Learner, outcome: Outcome | None, better: list[int]) -> State:
+    """Return `best` with the weights and the outcome of the runs `better` put in."""
+    now = {f"weights/{k}": v.detach() for k, v in learner.network.state_dict().items()}
+    if outcome is not None and not learner.revisits:
+        now |= {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
     if not best:
         return {name: value.clone() for name, value in now.items()}
-    runs = torch.tensor(better, device=outcome.proba.device)
     for name, value in now.items():
+        runs = torch.tensor(better, device=value.device)
         best[name].index_copy_(0, runs, value.index_select(0, runs))
     return best
+
+
+def _revisit(learner: Learner, best: State) -> State:
+    """Return the outcome of the best epoch, whose weights are taken back for it."""
+    prefix = "weights/"
+    learner.network.load_state_dict(
+        {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
+    )
+    outcome = learner.evaluate()
+    return {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
 
 
 def _finish(run: _Run, index: int, best: State) -> Fit:
@@ -365,7 +388,7 @@ def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
         parts += [task.y, task.train_mask, task.val_mask]
     for tensor in parts:
         digest.update(str(tuple(tensor.shape)).encode())
-        digest.update(tensor.contiguous().numpy().tobytes())
+        digest.update(tensor.contiguous().numpy().reshape(-1).view("u1").data)  # not copied
     return digest.hexdigest()
 
 

@@ -95,9 +95,9 @@ def test_fixed_parameters_are_not_searched() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("lrr=0:1", "KEY among dropout, encoder"),
-        ("seed=0:9", "KEY among dropout, encoder"),
-        ("lr", "KEY among dropout, encoder"),
+        ("lrr=0:1", "KEY among batch_size, dropout, encoder"),
+        ("seed=0:9", "KEY among batch_size, dropout, encoder"),
+        ("lr", "KEY among batch_size, dropout, encoder"),
         ("lr=a:b", "LOW:HIGH"),
         ("lr=0.1:0.01", "LOW < HIGH"),
         ("lr=0:1", "LOW:HIGH"),  # by its logarithm

@@ -34,6 +34,8 @@ def test_the_defaults() -> None:
         "weight_decay": 5e-4,
         "epochs": 400,
         "patience": 150,
+        "batch_size": 0,
+        "num_neighbors": (15, 10),
         "seed": 0,
         "device": "auto",
     }

@@ -71,6 +71,8 @@ def trace(model: ERASE) -> list[float]:
         {"amsgrad": False, "lr": 0.1},
         {"epochs": 3},
         {"patience": 1},
+        {"restart": True},
+        {"inner": "relu"},
         {"seed": 1},
     ],
     ids=lambda change: " ".join(f"{k}={v}" for k, v in change.items()),
@@ -106,7 +108,7 @@ def test_presets_take_the_papers_table() -> None:
     assert not paper.amsgrad
     assert ERASE.preset("paper", "corafull").gamma == 1.0
     assert ERASE.preset("reference", "corafull").gamma == 2.0
-    assert set(DATASET_SETTINGS) == {"cora", "citeseer", "pubmed", "corafull"}
+    assert set(DATASET_SETTINGS) == {"cora", "citeseer", "pubmed", "corafull", "ogbn-arxiv"}
     assert ERASE.preset(dataset="my own graph").eps2 == 0.05
     with pytest.raises(EraseError, match="reference, paper"):
         ERASE.preset("magic")
@@ -174,6 +176,10 @@ DEFAULTS: dict[str, Any] = {
     "amsgrad": True,
     "epochs": 400,
     "patience": 150,
+    "batch_size": 0,
+    "num_neighbors": (15, 10),
+    "restart": False,
+    "inner": "leaky-l1",
     "seed": 0,
     "device": "auto",
 }
@@ -203,6 +209,31 @@ def test_every_cell_of_the_papers_table(dataset: str) -> None:
     assert printed == DEFAULTS | FORMULAS_AS_PRINTED | row
     departure = {"gamma": 2.0} if dataset == "corafull" else {}
     assert ERASE.preset("reference", dataset).get_params() == DEFAULTS | row | departure
+
+
+def test_the_recipe_of_ogbn_arxiv() -> None:
+    shared = {
+        "eps2": 0.05,
+        "gamma": 2.0,
+        "steps": 50,
+        "keep": 0.4,  # the recipe's α = 0.6 weighs the neighbours
+        "trust": 0.6,
+        "batch_size": 200,
+        "num_neighbors": (5, 5),
+    }
+    recipe = {
+        "normalisation": "symmetric",
+        "restart": True,
+        "hidden": 64,
+        "inner": "relu",
+        "output": "l2-relu",
+        "lr": 0.01,
+        "amsgrad": False,
+        "epochs": 5,
+    }
+    assert ERASE.preset("reference", "ogbn-arxiv").get_params() == DEFAULTS | shared | recipe
+    printed = DEFAULTS | FORMULAS_AS_PRINTED | shared | {"epochs": 10}
+    assert ERASE.preset("paper", "ogbn-arxiv").get_params() == printed
 
 
 def test_changes_win_over_recipe_and_dataset() -> None:

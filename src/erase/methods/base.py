@@ -65,7 +65,28 @@ class OneOf:
         return "one of " + ", ".join(map(repr, self.values))
 
 
-Constraint = Number | OneOf
+@dataclass(frozen=True)
+class Numbers:
+    """A parameter that is a few whole numbers ≥ low, 0 left out where low is below it."""
+
+    length: int
+    low: int
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether `value` is such a tuple or list."""
+        number = Number(low=self.low, whole=True)
+        return (
+            isinstance(value, tuple | list)
+            and len(value) == self.length
+            and all(number.accepts(part) and part != 0 for part in value)
+        )
+
+    def __str__(self) -> str:
+        """Return the constraint in words."""
+        return f"{self.length} whole numbers ≥ 1, or {self.low} for all"
+
+
+Constraint = Number | OneOf | Numbers
 
 
 @dataclass(frozen=True)
@@ -316,7 +337,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 f"{path} of method {metadata.get('method')!r}, format {metadata.get('format')!r}",
                 "Use erase.load_model, which finds the method by itself.",
             )
-        model = cls(**metadata["params"])
+        params: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+            for name, value in metadata["params"].items()
+        }
+        model = cls(**params)
         outcome = Outcome(arrays["proba"], arrays["embedding"], arrays["labels"])
         weights = {
             name.removeprefix("weights/"): value

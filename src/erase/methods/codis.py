@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, at_nodes
 
@@ -87,37 +87,40 @@ class _CoDisLearner(NetworkLearner):
             self.build_encoder(purpose, self.num_classes, hidden="relu", output="none")
             for purpose in ("weights", "peer weights")
         ]
-        self.dropouts = [self.streams, self.dropout_streams("peer dropout")]
-        self.streams = self.dropouts[0] | self.dropouts[1]
+        peer_dropout = self.dropout_streams("peer dropout")
+        self.dropouts = [self.dropout, list(peer_dropout.values())]
+        self.streams |= peer_dropout
         network = nn.ModuleDict(dict(zip(("own", "peer"), self.encoders, strict=True)))
         # a buffer: a checkpoint and a recorded epoch must know how far the warm-up has come
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
         network.register_buffer("epoch", self.epoch)
         self.train_by_adam(network)
-        n, last = self.train_index.shape[1], method.warm_up
-        kept = [max(1, round(n * (1 - method.noise_rate * e / last))) for e in range(last + 1)]
-        self.kept = torch.tensor(kept, device=self.device)
+        shares = [1 - method.noise_rate * e / method.warm_up for e in range(method.warm_up + 1)]
+        self.shares = torch.tensor(shares, dtype=torch.float64, device=self.device)
 
-    def step(self) -> dict[str, Tensor]:
-        kept = self.kept[self.epoch.clamp(max=self.method.warm_up)]  # [R]
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        n = batch.train.shape[1]
+        share = self.shares[self.epoch.clamp(max=self.method.warm_up)]  # [R]
+        kept = (n * share).round().clamp(min=1).long()
         own, peer = (
-            at_nodes(encoder(self.x, self.graph, list(dropout.values())), self.train_index)
+            at_nodes(self.encode(encoder, batch, dropout), batch.train)
             for encoder, dropout in zip(self.encoders, self.dropouts, strict=True)
         )
         own, peer = own.log_softmax(2), peer.log_softmax(2)
-        of_own = disagreeing_losses(own, peer, self.given, self.method.disagreement)
-        of_peer = disagreeing_losses(peer, own, self.given, self.method.disagreement)
+        of_own = disagreeing_losses(own, peer, batch.given, self.method.disagreement)
+        of_peer = disagreeing_losses(peer, own, batch.given, self.method.disagreement)
         losses = mean_of_smallest(of_own, of_peer, kept) + mean_of_smallest(of_peer, of_own, kept)
-        self.descend(losses)
+        return {"loss": losses, "kept": kept / n}
+
+    def end_epoch(self) -> None:
         self.epoch.add_(1)
-        return {"loss": losses.detach(), "kept": kept / self.train_index.shape[1]}
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        hidden = [encoder.hidden(self.x, self.graph) for encoder in self.encoders]
+        hidden = [self.hidden_of_all(encoder) for encoder in self.encoders]
         proba = torch.stack(
             [
-                encoder.output(h, self.graph).softmax(2)
+                self.output_of_all(encoder, h).softmax(2)
                 for encoder, h in zip(self.encoders, hidden, strict=True)
             ]
         ).mean(0)

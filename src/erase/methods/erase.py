@@ -23,7 +23,7 @@ from erase.methods.base import (
     OneOf,
     Range,
 )
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.semantics import (
     PrototypeLabels,
     denoise,
@@ -57,10 +57,32 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
     "citeseer": {"eps2": 0.4, "gamma": 2.0, "steps": 4, "keep": 0.6, "trust": 0.7},
     "pubmed": {"eps2": 0.05, "gamma": 3.0, "steps": 3, "keep": 0.6, "trust": 0.6},
     "corafull": {"eps2": 0.01, "gamma": 1.0, "steps": 2, "keep": 0.7, "trust": 0.7},
+    "ogbn-arxiv": {
+        "eps2": 0.05,
+        "gamma": 2.0,
+        "steps": 50,
+        "keep": 0.4,
+        "trust": 0.6,
+        "batch_size": 200,
+        "num_neighbors": (5, 5),
+        "epochs": 10,
+    },
 }
 
 # where the published numbers of a dataset come from other settings than the paper prints
-REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {"corafull": {"gamma": 2.0}}
+REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {
+    "corafull": {"gamma": 2.0},
+    "ogbn-arxiv": {
+        "normalisation": "symmetric",
+        "restart": True,
+        "hidden": 64,
+        "inner": "relu",
+        "output": "l2-relu",
+        "lr": 0.01,
+        "amsgrad": False,
+        "epochs": 5,
+    },
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,6 +102,8 @@ class ERASE(NetworkClassifier):
         gamma: γ, weight of the rate of all nodes against that of the classes.
         steps: T, propagation steps before and during training.
         keep: α, weight of a node's own label in a propagation step.
+        restart: let a propagation step mix with the labels it began with, those of training nodes,
+            not with those of the step before.
         trust: β, weight of the denoised label against the prototype label.
         denoise: phase 1, propagation among training nodes before training; off: labels as given.
         propagate: phase 2, propagation of semantic labels in every epoch; off: none.
@@ -92,6 +116,7 @@ class ERASE(NetworkClassifier):
             frozen representations (an ablation of the paper).
         head: "logreg", "linear-svm", "poly-svm" or "mlp".
         width: D, width of the representations.
+        inner: activation of the hidden layer, "leaky-l1" or "relu".
         output: activation of the representations, see :func:`erase.encoders.activate`.
         amsgrad: Adam with a non-increasing step size.
         encoder: "gat", "gcn" or "sage".
@@ -102,12 +127,20 @@ class ERASE(NetworkClassifier):
         weight_decay: Adam's weight decay.
         epochs: most epochs to train.
         patience: epochs without a better validation accuracy before stopping.
-        seed: of initial weights and dropout.
+        batch_size: training nodes of a step, with sampled neighbours; an epoch is then a pass over
+            all training nodes. 0: the whole graph, an epoch is one step.
+        num_neighbors: with `batch_size`: neighbours drawn for a training node, and for each of
+            these; −1: all.
+        seed: of initial weights, dropout and batches.
         device: "auto", "cpu" or "cuda".
 
     Note:
         ‖z‖₁ ≤ 1 by the reference recipe. On the unit sphere (``output="l2-relu"``) the same ε²
         means another tolerance.
+
+        With `batch_size` the coding rates of a step are those of all nodes of its sample. Their
+        semantic labels are computed for the whole graph, from its representations in use, before
+        the first epoch and after every evaluation.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -115,6 +148,7 @@ class ERASE(NetworkClassifier):
         "gamma": POSITIVE,
         "steps": Number(low=0, whole=True),
         "keep": SHARE,
+        "restart": SWITCH,
         "trust": SHARE,
         "denoise": SWITCH,
         "propagate": SWITCH,
@@ -125,6 +159,7 @@ class ERASE(NetworkClassifier):
         "one_stage": SWITCH,
         "head": OneOf(tuple(HEADS)),
         "width": COUNT,
+        "inner": OneOf(("leaky-l1", "relu")),
         "output": OneOf(("l1-relu", "l2-relu", "l2", "relu", "none")),
         "amsgrad": SWITCH,
     }
@@ -140,6 +175,7 @@ class ERASE(NetworkClassifier):
     gamma: float = 2.0
     steps: int = 5
     keep: float = 0.6
+    restart: bool = False
     trust: float = 0.6
     denoise: bool = True
     propagate: bool = True
@@ -150,6 +186,7 @@ class ERASE(NetworkClassifier):
     one_stage: bool = False
     head: str = "logreg"
     width: int = 512
+    inner: Activation = "leaky-l1"
     output: Activation = "l1-relu"
     amsgrad: bool = True
 
@@ -187,34 +224,41 @@ class _EraseLearner(NetworkLearner):
 
     method: ERASE
     network: nn.ModuleDict
+    looks_around = True
 
     def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
         self.adjacency = self.graph.normalised(method.normalisation)
         self.denoised = torch.stack([self._denoise(t) for t in tasks])  # [R, N, K]
-        trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
+        self.trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
         # a label that faded away entirely (α^T = 0) still counts as given
         faded = self.denoised.sum(2) == 0
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
-        self.members = (one_hot(classes, self.num_classes) * trains[..., None]).float()  # [R, N, K]
+        self.members = (one_hot(classes, self.num_classes) * self.trains[..., None]).float()
         self.encoder = self.build_encoder(
-            "weights", method.width, hidden="leaky-l1", output=method.output
+            "weights", method.width, hidden=method.inner, output=method.output
         )
         network = nn.ModuleDict({"encoder": self.encoder})
         if method.semantics == "cross-entropy":
-            network["guesser"] = self.build_encoder(
-                "guesser weights", self.num_classes, hidden="leaky-l1", output="none"
+            self.guesser = self.build_encoder(
+                "guesser weights", self.num_classes, hidden=method.inner, output="none"
             )
+            network["guesser"] = self.guesser
         if method.one_stage:
             network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
                 self.device
             )
+        self.membership = torch.zeros_like(given)  # [R, N]
+        if self.samples is not None:  # of other steps than the one that is evaluated
+            network.register_buffer("membership", self.membership)
+            self.epoch = torch.zeros(len(seeds), dtype=torch.int64)
+            network.register_buffer("epoch", self.epoch)
         self.train_by_adam(network, amsgrad=method.amsgrad)
         self.short_rows = method.output in _SHORT_OUTPUTS
         tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
-        self.waits = not tame or not (method.one_stage or method.head == "logreg")
-        self.membership = torch.empty(0, dtype=torch.int64)
+        self.waits |= not tame or not (method.one_stage or method.head == "logreg")
+        self._surveyed: Tensor | None = None  # [R, N, D], while the weights are still those
 
     def _denoise(self, task: NodeTask) -> Tensor:
         return denoise(
@@ -225,15 +269,32 @@ class _EraseLearner(NetworkLearner):
             keep=self.method.keep,
             steps=self.method.steps if self.method.denoise else 0,
             normalisation=self.method.normalisation,
+            restart=self.method.restart,
         )
 
-    def step(self) -> dict[str, Tensor]:
-        z = self.encoder(self.x, self.graph, list(self.streams.values()))
-        guesses, losses = self._guesses(z)
-        self.membership = self._membership(guesses)
+    @torch.no_grad()
+    def begin_epoch(self) -> None:
+        if self.samples is None:
+            return
+        if int(self.epoch[0]) % self.evaluate_every == 0:
+            self.membership.copy_(self._membership(self._guesses_of_all()))
+        self._surveyed = None
+
+    def end_epoch(self) -> None:
+        if self.samples is not None:
+            self.epoch += 1
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        z = self.encode(self.encoder, batch, self.dropout)
+        guesses, losses = self._guesses(batch, z)
+        if self.samples is None:
+            self.membership = self._membership(guesses)
+            membership = self.membership
+        else:
+            membership = self.membership[:, batch.nodes]
         reduction, rate, class_rate = rate_reduction(
             z,
-            self.membership,
+            membership,
             self.num_classes,
             eps2=self.method.eps2,
             gamma=self.method.gamma,
@@ -242,20 +303,38 @@ class _EraseLearner(NetworkLearner):
         losses = losses - reduction
         if self.method.one_stage:
             logits = self.network["classifier"](normalize(z, dim=2))
-            targets = self.membership.gather(1, self.train_index)
-            losses = losses + mean_cross_entropy(logits, self.train_index, targets)
-        self.descend(losses)
-        return {"loss": losses.detach(), "rate": rate, "class_rate": class_rate}
+            targets = membership.gather(1, batch.train)
+            losses = losses + mean_cross_entropy(logits, batch.train, targets)
+        return {"loss": losses, "rate": rate, "class_rate": class_rate}
 
-    def _guesses(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the network says of every node [R, N, K], and the loss of saying it [R]."""
+    def _guesses(self, batch: Batch, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the network says of the nodes [R, M, K], and the loss of saying it [R].
+
+        In a sample prototype labels are those of the whole graph, and nobody asks for them here.
+        """
+        if self.method.semantics == "cross-entropy":
+            logits = self.encode(self.guesser, batch, self.dropout)
+            losses = mean_cross_entropy(logits, batch.train, batch.given)
+            return logits.detach().softmax(2), losses
+        labels = self._prototype_labels(z) if self.samples is None else z.new_empty(0)
+        return labels, z.new_zeros(len(z))
+
+    @torch.no_grad()
+    def _prototype_labels(self, z: Tensor) -> Tensor:
+        """Return what the representations of all nodes say of them [R, N, K]."""
+        return prototype_labels(z, prototypes(z, self.members), self.method.prototype)
+
+    def _guesses_of_all(self) -> Tensor:
+        """Return what the network, in use, says of every node [R, N, K]."""
         if self.method.semantics == "prototype":
-            with torch.no_grad():
-                labels = prototype_labels(z, prototypes(z, self.members), self.method.prototype)
-            return labels, z.new_zeros(len(z))
-        logits = self.network["guesser"](self.x, self.graph, list(self.streams.values()))
-        losses = mean_cross_entropy(logits, self.train_index, self.given)
-        return logits.detach().softmax(2), losses
+            return self._prototype_labels(self._survey())
+        return self.output_of_all(self.guesser, self.hidden_of_all(self.guesser)).softmax(2)
+
+    def _survey(self) -> Tensor:
+        """Return the representations of all nodes, in use, computed once for a state."""
+        if self._surveyed is None:
+            self._surveyed = self.output_of_all(self.encoder, self.hidden_of_all(self.encoder))
+        return self._surveyed
 
     @torch.no_grad()
     def _membership(self, guesses: Tensor) -> Tensor:
@@ -264,12 +343,19 @@ class _EraseLearner(NetworkLearner):
         labels = semantic_labels(
             guesses, self.denoised, trust=method.trust, softmax=method.mixture_softmax
         )
+        if method.restart:
+            labels = labels * self.trains[..., None]
         steps = method.steps if method.propagate else 0
-        return propagate(*self.adjacency, labels, keep=method.keep, steps=steps).argmax(2)
+        return propagate(
+            *self.adjacency, labels, keep=method.keep, steps=steps, restart=method.restart
+        ).argmax(2)
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        z = self.encoder(self.x, self.graph)
+        self._surveyed = None  # of the weights before the last step
+        z = self._survey()
+        if self.samples is None:
+            self._surveyed = None
         if self.method.one_stage:
             proba = self.network["classifier"](normalize(z, dim=2)).softmax(2)
         else:

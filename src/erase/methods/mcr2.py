@@ -11,7 +11,7 @@ from erase.coding import rate_reduction, short_rows_are_tame
 from erase.encoders import Activation
 from erase.heads import classify
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, at_nodes
 
@@ -65,23 +65,22 @@ class _MCR2Learner(NetworkLearner):
             "weights", method.width, hidden="relu", output=method.output
         )
         self.train_by_adam(self.encoder)
-        self.waits = not short_rows_are_tame(method.width, method.eps2)
+        self.waits |= not short_rows_are_tame(method.width, method.eps2)
 
-    def step(self) -> dict[str, Tensor]:
-        z = self.encoder(self.x, self.graph, list(self.streams.values()))
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        z = self.encode(self.encoder, batch, self.dropout)
         reduction, rate, class_rate = rate_reduction(
-            at_nodes(z, self.train_index),
-            self.given,
+            at_nodes(z, batch.train),
+            batch.given,
             self.num_classes,
             eps2=self.method.eps2,
             gamma=self.method.gamma,
             short_rows=True,
         )
-        self.descend(-reduction)
-        return {"loss": -reduction.detach(), "rate": rate, "class_rate": class_rate}
+        return {"loss": -reduction, "rate": rate, "class_rate": class_rate}
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        z = self.encoder(self.x, self.graph)
+        z = self.output_of_all(self.encoder, self.hidden_of_all(self.encoder))
         proba = classify("logreg", z, self.train_index, self.given, self.num_classes, self.seeds)
         return Outcome(proba, z, proba.argmax(2))

@@ -21,7 +21,7 @@ from torch.nn.functional import softplus
 
 from erase.graph import Graph
 from erase.methods.base import COUNT, Constraint, Number, OneOf, Range
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, mean_cross_entropy
 
@@ -170,8 +170,9 @@ class PIGNN(NetworkClassifier):
     Args:
         pairs: weight of the pairs beside the labels.
         warm_up: epochs in which every pair is believed, M = 1.
-        exact_up_to: nodes of the largest graph whose pairs are all looked at, N² of them an epoch.
-        negatives: pairs without a link that each node of a larger graph looks at in an epoch; drawn
+        exact_up_to: nodes of the largest graph, or batch, whose pairs are all looked at, N² of them
+            a step.
+        negatives: pairs without a link that each node of a larger graph looks at in a step; drawn
             anew every time, and weighted so that the expected loss is the exact one.
         estimator_decay: Adam's weight decay of the estimator.
         encoder: "gat", "gcn" or "sage", of both networks; outputs are as wide as there are classes.
@@ -182,7 +183,11 @@ class PIGNN(NetworkClassifier):
         weight_decay: Adam's weight decay.
         epochs: most epochs to train.
         patience: epochs without a better validation accuracy before stopping.
-        seed: of initial weights, dropout and drawn pairs.
+        batch_size: training nodes of a step, with sampled neighbours, whose pairs among each other
+            are looked at; 0: the whole graph, an epoch is one step.
+        num_neighbors: with `batch_size`: neighbours drawn for a training node, and for each of
+            these; −1: all.
+        seed: of initial weights, dropout, batches and drawn pairs.
         device: "auto", "cpu" or "cuda".
 
     Note:
@@ -216,13 +221,11 @@ class PIGNN(NetworkClassifier):
 
 class _PIGNNLearner(NetworkLearner):
     method: PIGNN
+    looks_around = True
 
     def __init__(self, method: PIGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        self.dropout = list(self.streams.values())
-        self.sampled = self.graph.num_nodes > method.exact_up_to
-        if self.sampled:
-            self.streams |= self.dropout_streams("pairs")
+        self.streams |= self.dropout_streams("pairs")
         self.main = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
         self.estimator = self.build_encoder(
             "estimator weights", self.num_classes, hidden="relu", output="none"
@@ -240,27 +243,31 @@ class _PIGNNLearner(NetworkLearner):
             capturable=self.device.type == "cuda",
         )
 
-    def step(self) -> dict[str, Tensor]:
-        """Train both networks one epoch."""
-        o = self.main(self.x, self.graph, self.dropout)
-        z = self.estimator(self.x, self.graph, self.dropout)
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of both networks; the history's is the main network's."""
+        o = self.encode(self.main, batch, self.dropout)
+        z = self.encode(self.estimator, batch, self.dropout)
         trust = (self.epoch >= self.method.warm_up).to(o.dtype)
-        pairs, estimated = pairwise_losses(o, z, self.graph, trust=trust, drawn=self._draw())
-        labels = mean_cross_entropy(o, self.train_index, self.given)
-        losses = labels + self.method.pairs * pairs
-        self.descend(losses + estimated)
-        self.epoch += 1
+        graph = self.graph if self.samples is None else self.graph.induced(batch.nodes)
+        pairs, estimated = pairwise_losses(o, z, graph, trust=trust, drawn=self._draw(graph))
+        labels = mean_cross_entropy(o, batch.train, batch.given)
         return {
-            "loss": losses.detach(),
-            "pairs": pairs.detach(),
-            "estimator": estimated.detach(),
+            "loss": labels + self.method.pairs * pairs,
+            "pairs": pairs,
+            "estimator": estimated,
         }
 
-    def _draw(self) -> Tensor | None:
-        """Return the pairs of an epoch [R, m, N], each run's from its own stream; None: all."""
-        if not self.sampled:
+    def minimised(self, watched: dict[str, Tensor]) -> Tensor:
+        return watched["loss"] + watched["estimator"]
+
+    def end_epoch(self) -> None:
+        self.epoch += 1
+
+    def _draw(self, graph: Graph) -> Tensor | None:
+        """Return the pairs of a step [R, m, N], each run's from its own stream; None: all."""
+        n = graph.num_nodes
+        if n <= self.method.exact_up_to:
             return None
-        n = self.graph.num_nodes
         drawn = [
             torch.randint(
                 n,
@@ -275,6 +282,6 @@ class _PIGNNLearner(NetworkLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the softmax of the main network's logits, and its hidden layer."""
-        hidden = self.main.hidden(self.x, self.graph)
-        proba = self.main.output(hidden, self.graph).softmax(2)
+        hidden = self.hidden_of_all(self.main)
+        proba = self.output_of_all(self.main, hidden).softmax(2)
         return Outcome(proba, hidden, proba.argmax(2))

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize, relu
 from erase.encoders import Encoder, Features, GCNLayer, Streams
 from erase.graph import Graph, Pattern, sparse_product
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.seeds import torch_stream
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, at_nodes
@@ -286,19 +286,17 @@ def neighbour_divergence(
     return divergence.sum(2).mean(1)
 
 
-class _WeightedGCN(nn.Module):
-    """Two graph convolutions, ReLU between them, on a weighted graph of its own for each run."""
+class _WeightedGCN(Encoder):
+    """Two graph convolutions that can also run on a weighted graph of its own for each run."""
 
-    def __init__(self, in_width: int, hidden: int, classes: int, streams: Streams) -> None:
-        super().__init__()
-        self.first = GCNLayer(in_width, hidden, 1, streams)
-        self.second = GCNLayer(hidden, classes, 1, streams)
+    first: GCNLayer
+    second: GCNLayer
 
-    def hidden(self, x: Features, links: Links, values: Tensor) -> Tensor:
+    def weighted_hidden(self, x: Features, links: Links, values: Tensor) -> Tensor:
         """Return the hidden layer [R, N, hidden]."""
         return relu(links.aggregate(values, x.project(self.first.weight)) + self.first.bias)
 
-    def output(self, hidden: Tensor, links: Links, values: Tensor) -> Tensor:
+    def weighted_output(self, hidden: Tensor, links: Links, values: Tensor) -> Tensor:
         """Return the logits [R, N, K]."""
         return links.aggregate(values, hidden @ self.second.weight) + self.second.bias
 
@@ -328,7 +326,9 @@ class RTGNN(NetworkClassifier):
 
     Note:
         Dropout acts on the input of each network, as everywhere here. Edges weigh 1 whatever the
-        predictor says, and the two networks teach it through the weights of its candidates.
+        predictor says, and the two networks teach it through the weights of its candidates. With
+        `batch_size`, candidates are looked for among the nodes of a sample, which is taken for the
+        graph; predictions then rest on the edges of the whole graph without candidates.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -368,18 +368,16 @@ class RTGNN(NetworkClassifier):
 
 class _RTGNNLearner(NetworkLearner):
     method: RTGNN
+    looks_around = True
 
     def __init__(self, method: RTGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
-        self.unlabelled = ~labelled
-        splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
-        x = tasks[0].x.to(self.device)
-        candidates = [nearest_unlabelled(x, split, method.nearest) for split in splits]
-        self.links = Links.of(self.graph, [candidates[i] for i in split_of_run.tolist()])
+        self.labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
+        if self.samples is None:
+            self.links = self._link(self.graph, tasks[0].x.to(self.device), self.labelled)
         self.predictor = Encoder(
             "gcn",
-            in_width=self.x.shape[1],
+            in_width=self.num_features,
             hidden=method.predictor,
             width=method.predictor,
             heads=1,
@@ -390,7 +388,15 @@ class _RTGNNLearner(NetworkLearner):
         ).to(self.device)
         self.classifiers = [
             _WeightedGCN(
-                self.x.shape[1], method.hidden, self.num_classes, self._weights(purpose)
+                "gcn",
+                in_width=self.num_features,
+                hidden=method.hidden,
+                width=self.num_classes,
+                heads=1,
+                dropout=method.dropout,
+                hidden_activation="relu",
+                output_activation="none",
+                streams=self._weights(purpose),
             ).to(self.device)
             for purpose in ("first", "second")
         ]
@@ -404,55 +410,83 @@ class _RTGNNLearner(NetworkLearner):
     def _weights(self, purpose: str) -> Streams:
         return [torch_stream(seed, f"{purpose} weights") for seed in self.seeds]
 
-    def _link_weights(self, dropout: Streams | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the predictor's h [R, N, C], h_i·h_j [L] and the weights of the links [L]."""
-        h = self.predictor(self.x, self.graph, dropout)
-        alike = likeness(self.links, h)
-        return h, alike, link_weights(self.links, alike, self.method.min_weight)
+    def _link(self, graph: Graph, x: Tensor, labelled: Tensor) -> Links:
+        """Return the links of a graph for each run's `labelled` nodes [R, N]."""
+        splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
+        candidates = [nearest_unlabelled(x, split, self.method.nearest) for split in splits]
+        return Links.of(graph, [candidates[i] for i in split_of_run.tolist()])
 
-    def step(self) -> dict[str, Tensor]:
-        """Train the predictor and both classifiers one epoch."""
-        method, dropout = self.method, list(self.streams.values())
-        h, alike, weights = self._link_weights(dropout)
-        values = normalised_weights(self.links, weights)
+    def _link_weights(
+        self, batch: Batch, links: Links, dropout: Streams | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the predictor's h [R, N, C], h_i·h_j [L] and the weights of the links [L]."""
+        h = self.predictor(batch.x, batch.graph, dropout, last=batch.last)
+        alike = likeness(links, h)
+        return h, alike, link_weights(links, alike, self.method.min_weight)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of the predictor and both classifiers."""
+        method, links = self.method, self._links_of(batch)
+        h, alike, weights = self._link_weights(batch, links, self.dropout)
+        values = normalised_weights(links, weights)
         logits = []
         for classifier in self.classifiers:
-            x = self.x.dropout(method.dropout, dropout) if method.dropout > 0 else self.x
-            hidden = classifier.hidden(x, self.links, values)
-            logits.append(classifier.output(hidden, self.links, values))
+            x = batch.x.dropout(method.dropout, self.dropout) if method.dropout > 0 else batch.x
+            hidden = classifier.weighted_hidden(x, links, values)
+            logits.append(classifier.weighted_output(hidden, links, values))
         log_p = torch.stack(logits).log_softmax(3)  # [2, R, N, K]
         labelled = labelled_loss(
-            torch.stack([at_nodes(own, self.train_index) for own in log_p]),
-            self.given,
+            torch.stack([at_nodes(own, batch.train) for own in log_p]),
+            batch.given,
             self.epoch.double() / method.epochs,
             forget=method.forget,
             doubted=method.doubted,
         )
-        reconstruction = reconstruction_loss(self.links, alike, h, method.negatives)
-        pseudo = pseudo_loss(log_p, self.unlabelled, method.certainty)
-        divergence = neighbour_divergence(self.links, weights, log_p, self.train_index)
+        reconstruction = reconstruction_loss(links, alike, h, method.negatives)
+        pseudo = pseudo_loss(log_p, ~self.labelled[:, batch.nodes], method.certainty)
+        divergence = neighbour_divergence(links, weights, log_p, batch.train)
         consistency = disagreement(log_p) + divergence
-        losses = labelled + reconstruction + pseudo + method.consistency * consistency
-        self.descend(losses)
-        self.epoch += 1
-        watched = {
-            "loss": losses,
+        return {
+            "loss": labelled + reconstruction + pseudo + method.consistency * consistency,
             "labelled": labelled,
             "reconstruction": reconstruction,
             "pseudo": pseudo,
             "consistency": consistency,
         }
-        return {name: value.detach() for name, value in watched.items()}
+
+    def _links_of(self, batch: Batch) -> Links:
+        if self.samples is None:
+            return self.links
+        graph = self.graph.induced(batch.nodes)
+        return self._link(graph, self.rows_of(batch.nodes), self.labelled[:, batch.nodes])
+
+    def end_epoch(self) -> None:
+        self.epoch += 1
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the mean of both classifiers' probabilities, and their hidden layers."""
-        _, _, weights = self._link_weights()
-        values = normalised_weights(self.links, weights)
-        hidden = [classifier.hidden(self.x, self.links, values) for classifier in self.classifiers]
-        logits = [
-            classifier.output(h, self.links, values)
-            for classifier, h in zip(self.classifiers, hidden, strict=True)
-        ]
+        if self.samples is None:
+            hidden, logits = self._with_candidates()
+        else:
+            hidden = [self.hidden_of_all(classifier) for classifier in self.classifiers]
+            logits = [
+                self.output_of_all(classifier, h)
+                for classifier, h in zip(self.classifiers, hidden, strict=True)
+            ]
         proba = torch.stack(logits).softmax(3).mean(0)
         return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
+
+    def _with_candidates(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the hidden layers and the logits of both classifiers on the augmented graph."""
+        _, _, weights = self._link_weights(self.whole, self.links)
+        values = normalised_weights(self.links, weights)
+        hidden = [
+            classifier.weighted_hidden(self.whole.x, self.links, values)
+            for classifier in self.classifiers
+        ]
+        logits = [
+            classifier.weighted_output(h, self.links, values)
+            for classifier, h in zip(self.classifiers, hidden, strict=True)
+        ]
+        return hidden, logits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.task import NodeTask
 from erase.train import Learner, Outcome
 
@@ -24,8 +24,8 @@ class SupervisedClassifier(NetworkClassifier):
         """Return what each run [R] minimises.
 
         Args:
-            logits: [R, N, K] of all nodes, in training mode.
-            nodes: [R, n] the training nodes.
+            logits: [R, M, K] of the nodes of a step, in training mode.
+            nodes: [R, n] the training nodes among them.
             classes: [R, n] their given labels.
         """
 
@@ -45,16 +45,14 @@ class SupervisedLearner(NetworkLearner):
         self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
         self.train_by_adam(self.encoder)
 
-    def step(self) -> dict[str, Tensor]:
-        """Train one epoch."""
-        logits = self.encoder(self.x, self.graph, list(self.streams.values()))
-        losses = self.method._losses(logits, self.train_index, self.given)
-        self.descend(losses)
-        return {"loss": losses.detach()}
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the method's loss."""
+        logits = self.encode(self.encoder, batch, self.dropout)
+        return {"loss": self.method._losses(logits, batch.train, batch.given)}
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the softmax of the logits, and the hidden layer."""
-        hidden = self.encoder.hidden(self.x, self.graph)
-        proba = self.encoder.output(hidden, self.graph).softmax(2)
+        hidden = self.hidden_of_all(self.encoder)
+        proba = self.output_of_all(self.encoder, hidden).softmax(2)
         return Outcome(proba, hidden, proba.argmax(2))

@@ -1,0 +1,1 @@
+"""Graphs that are too large for one step, or for one process."""

@@ -1,0 +1,299 @@
+"""Training by sampled batches: every method, exact where nothing is left out, bounded in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+from torch_geometric.data import Data
+
+from conftest import LargestTensor, edge_lists, two_communities
+from erase.encoders import ENCODERS, Encoder, Features, take_rows
+from erase.errors import EraseError
+from erase.graph import Graph
+from erase.io import save_arrays
+from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
+from erase.methods.network import NetworkClassifier, NetworkLearner
+from erase.noise import corrupt
+from erase.task import NodeTask
+
+NETWORKS = [name for name in sorted(METHODS) if issubclass(METHODS[name], NetworkClassifier)]
+SMALL: dict[str, Any] = {
+    "hidden": 16,
+    "width": 12,
+    "heads": 2,
+    "epochs": 5,
+    "lr": 0.01,
+    "device": "cpu",
+    "batch_size": 8,
+    "num_neighbors": (4, 3),
+}
+EVERYTHING: dict[str, Any] = {"batch_size": 10**6, "num_neighbors": (-1, -1), "dropout": 0.0}
+
+
+def sampled(name: str, **changes: Any) -> NodeClassifier:
+    known = METHODS[name]().get_params()
+    return METHODS[name](**({k: v for k, v in SMALL.items() if k in known} | changes))
+
+
+def learner_of(name: str, data: Data, **changes: Any) -> NetworkLearner:
+    method = sampled(name, **changes)
+    assert isinstance(method, NetworkClassifier)
+    learner = method._learner([NodeTask.of(data)], [0])
+    assert isinstance(learner, NetworkLearner)
+    return learner
+
+
+@pytest.fixture(params=NETWORKS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_it_learns_two_communities(name: str, communities: Data) -> None:
+    assert sampled(name, epochs=25).fit(communities).score(communities) > 0.8
+
+
+def test_same_seed_same_result_and_no_global_random_state(name: str, communities: Data) -> None:
+    before = torch.get_rng_state()
+    first, again, other = (sampled(name, seed=s).fit(communities) for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(first.predict_proba(), again.predict_proba())
+    np.testing.assert_array_equal(first.transform(), again.transform())
+    assert not np.array_equal(first.transform(), other.transform())
+
+
+@pytest.mark.parametrize("change", [{"batch_size": 5}, {"num_neighbors": (2, 3)}], ids=str)
+def test_batches_and_neighbours_matter(
+    name: str, communities: Data, change: dict[str, Any]
+) -> None:
+    first, other = (sampled(name, **c).fit(communities) for c in ({}, change))
+    assert first.history_ != other.history_
+
+
+def test_many_runs_equal_their_single_fits(name: str, communities: Data) -> None:
+    graphs = [corrupt(communities, "symmetric", 0.3, seed=s) for s in (0, 1)]
+    together = sampled(name).fit_many(graphs, [4, 0])
+    for model, graph, seed in zip(together, graphs, [4, 0], strict=True):
+        alone = sampled(name, seed=seed).fit(graph)
+        np.testing.assert_array_equal(model.predict_proba(), alone.predict_proba())
+
+
+def test_a_killed_run_resumes_to_the_same_result(
+    name: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole = sampled(name).fit(communities)
+    path = tmp_path / "run.safetensors"
+    written = 0
+
+    def stop_after_three(*arguments: Any) -> None:
+        nonlocal written
+        save_arrays(*arguments)
+        written += 1
+        if written == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("erase.train.save_arrays", stop_after_three)
+        with pytest.raises(KeyboardInterrupt):
+            sampled(name).fit(communities, checkpoint=path)
+    resumed = sampled(name).fit(communities, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(resumed.predict_proba(), whole.predict_proba())
+    np.testing.assert_array_equal(resumed.transform(), whole.transform())
+    np.testing.assert_array_equal(resumed.labels_, whole.labels_)
+    assert resumed.history_ == whole.history_
+
+
+@pytest.mark.parametrize("encoder", sorted(ENCODERS))
+@pytest.mark.parametrize("method", ["ce", "gce", "apl", "codis", "mcr2"])
+def test_all_training_nodes_with_all_neighbours_are_the_whole_graph(
+    method: str, encoder: str, communities: Data
+) -> None:
+    """A loss on training nodes cannot tell, if the seeds' layers are the graph's own."""
+    batch = sampled(method, **EVERYTHING, encoder=encoder).fit(communities)
+    whole = sampled(method, batch_size=0, dropout=0.0, encoder=encoder).fit(communities)
+    assert [h["loss"] for h in batch.history_] == pytest.approx(
+        [h["loss"] for h in whole.history_], rel=1e-4
+    )
+    np.testing.assert_allclose(batch.predict_proba(), whole.predict_proba(), atol=1e-3)
+    assert batch.best_epoch_ == whole.best_epoch_
+
+
+@pytest.mark.parametrize("encoder", sorted(ENCODERS))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_seed_with_all_neighbours_is_what_the_whole_graph_says(
+    encoder: str, sparse: bool, communities: Data
+) -> None:
+    data = communities.clone()
+    data.x = data.x.to_sparse_csr() if sparse else data.x + 0.0
+    learner = learner_of("ce", data, encoder=encoder, num_neighbors=(-1, -1))
+    task = NodeTask.of(data)
+    network = learner.network
+    assert isinstance(network, Encoder)
+    whole = network(Features(task.x), Graph(task.edge_index, task.num_nodes))
+    assert learner.samples is not None
+    for sample in learner.samples:
+        batch = learner._batch(sample)
+        ours = network(batch.x, batch.graph, last=batch.last)
+        torch.testing.assert_close(ours, whole[:, batch.nodes], rtol=1e-4, atol=1e-5)
+        assert batch.nodes.tolist() == sample.nodes[: sample.hops[0]].tolist()
+        assert batch.given.tolist() == [task.y[batch.nodes].tolist()]
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@given(edge_lists())
+def test_layer_by_layer_equals_the_whole_forward(kind: str, graph: tuple[Tensor, int]) -> None:
+    edge_index, n = graph
+    stream = torch.Generator().manual_seed(0)
+    whole = Graph(edge_index, n)
+    for hidden, width in ((4, 9), (8, 3)):
+        encoder = Encoder(
+            kind,
+            in_width=5,
+            hidden=hidden,
+            width=width,
+            heads=2,
+            dropout=0.5,
+            hidden_activation="relu",
+            output_activation="l2",
+            streams=[stream, stream],
+        )
+        x = torch.randn(n, 5, generator=stream)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("erase.encoders.NODES_AT_ONCE", 3)
+            ours = encoder.hidden_of_all(lambda nodes, x=x: Features(x[nodes]), whole)  # type: ignore[misc]
+            torch.testing.assert_close(ours, encoder.hidden(Features(x), whole))
+            torch.testing.assert_close(
+                encoder.output_of_all(ours, whole), encoder(Features(x), whole)
+            )
+
+
+def test_rows_of_sparse_and_dense_features() -> None:
+    dense = torch.tensor([[1.0, 0, 2], [0, 0, 0], [0, 3, 0], [4, 5, 6]])
+    nodes = torch.tensor([3, 1, 3, 0])
+    sparse = take_rows(dense.to_sparse_csr(), nodes)
+    assert sparse.layout == torch.sparse_csr
+    assert torch.equal(sparse.to_dense(), dense[nodes])
+    assert torch.equal(take_rows(dense, nodes), dense[nodes])
+
+
+def test_a_convolution_over_sampled_neighbours_is_right_on_average(communities: Data) -> None:
+    learner = learner_of("ce-gcn", communities, num_neighbors=(3, 3), batch_size=40)
+    task = NodeTask.of(communities)
+    whole = Graph(task.edge_index, task.num_nodes)
+    x = take_rows(task.x, torch.arange(task.num_nodes)).to_dense()
+    for how, loops in (("symmetric", True), ("row", False), ("column", False)):
+        pattern, values = whole.normalised(how, self_loops=loops)  # type: ignore[arg-type]
+        exact = pattern.matmul(values, x)[task.train_index]
+        total = torch.zeros_like(x)
+        for _ in range(300):
+            (sample,) = iter(learner.samples or [])
+            batch = learner._batch(sample)
+            operator, weights = batch.last.normalised(how, self_loops=loops)  # type: ignore[arg-type]
+            around = x[sample.nodes[: batch.last.num_nodes]]
+            total[batch.nodes] += operator.matmul(weights, around) / 300
+        error = (total[task.train_index] - exact).abs().max()
+        assert float(error) < 0.1 * float(exact.abs().max()), how
+
+
+def test_semantic_labels_are_the_graphs_own_of_the_epochs_first_weights(communities: Data) -> None:
+    learner = learner_of("erase", communities)
+    twin = learner_of("erase", communities, batch_size=0, dropout=0.0)
+    twin.network.load_state_dict(learner.network.state_dict(), strict=False)
+    expected = twin._membership(twin._guesses(twin.whole, twin.encoder(twin.x, twin.graph))[0])  # type: ignore[attr-defined]
+    learner.begin_epoch()
+    assert torch.equal(learner.membership, expected)  # type: ignore[attr-defined]
+
+
+def test_the_recipe_of_ogbn_arxiv_trains(communities: Data) -> None:
+    small = {"hidden": 16, "width": 24, "batch_size": 10, "device": "cpu"}
+    model = ERASE.preset("reference", "ogbn-arxiv", **small).fit(communities)
+    assert model.score(communities) > 0.8
+    lengths = np.linalg.norm(model.transform(), axis=1)
+    assert (lengths <= 1 + 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("train", "neighbours", "every"), [(40, (4, 3), 1), (4, (4, 3), 2), (4, (-1, 1), 1)]
+)
+def test_evaluations_are_as_far_apart_as_passes_over_the_graph(
+    train: int, neighbours: tuple[int, int], every: int
+) -> None:
+    """4 training nodes with 4 and 3 neighbours: 4 · (1 + 4 + 12) = 68 of 80 nodes an epoch."""
+    data = two_communities()
+    mask = torch.zeros_like(data.train_mask)
+    mask[:train] = True
+    data.train_mask, data.val_mask = mask, ~mask & data.val_mask
+    model = CrossEntropy(
+        hidden=8, heads=2, epochs=5, batch_size=2, num_neighbors=neighbours, device="cpu"
+    ).fit(data)
+    evaluated = [h["epoch"] for h in model.history_ if "val_accuracy" in h]
+    assert evaluated == sorted({*range(every, 6, every), 5})
+    assert model.best_epoch_ in evaluated
+
+
+def test_no_patience_ends_a_run_that_was_not_evaluated() -> None:
+    data = two_communities()
+    data.train_mask = torch.zeros_like(data.train_mask)
+    data.train_mask[:2] = True
+    data.val_mask[:2] = False
+    model = CrossEntropy(
+        hidden=8,
+        heads=2,
+        epochs=30,
+        patience=1,
+        lr=1e-12,
+        batch_size=2,
+        num_neighbors=(1, 1),
+        device="cpu",
+    ).fit(data)
+    every = -(-80 // (2 * 3))
+    assert (model.best_epoch_, len(model.history_)) == (every, 2 * every)
+
+
+def test_without_validation_the_last_epoch_is_taken(name: str, communities: Data) -> None:
+    data = communities.clone()
+    data.val_mask = torch.zeros_like(data.val_mask)
+    model = sampled(name).fit(data)
+    assert model.best_epoch_ == 5
+    assert model.predict_proba().shape == (80, 2)
+
+
+def test_the_answer_is_that_of_the_best_epoch(communities: Data) -> None:
+    model = sampled("ce", epochs=12, lr=0.05).fit(communities)
+    short = sampled("ce", epochs=model.best_epoch_, lr=0.05).fit(communities)
+    assert model.best_epoch_ < 12
+    np.testing.assert_array_equal(model.predict_proba(), short.predict_proba())
+    for key, value in model.fit_.weights.items():
+        assert torch.equal(value, short.fit_.weights[key])
+
+
+def test_features_are_read_row_by_row() -> None:
+    """No tensor of a step is as large as x; a batch of 8 reaches at most 8 · 17 rows."""
+    n, width = 2_000, 300
+    stream = torch.Generator().manual_seed(0)
+    edges = torch.randint(n, (2, 4 * n), generator=stream)
+    y = torch.arange(n) % 2
+    train = torch.arange(n) < 100
+    x = torch.randn(n, width, generator=stream)
+    data = Data(x=x, edge_index=edges, y=y, train_mask=train)
+    learner = learner_of("ce", data)
+    with LargestTensor() as largest:
+        learner.step()
+    assert largest.numbers <= 8 * 17 * width < n * width / 4
+
+
+@pytest.mark.parametrize("value", [(0, 5), (5,), (5, 5, 5), (5, -2), (2.5, 1), "5,5", 5], ids=str)
+def test_neighbours_that_cannot_be_are_named(communities: Data, value: Any) -> None:
+    with pytest.raises(EraseError, match="Correct num_neighbors of"):
+        CrossEntropy(num_neighbors=value).fit(communities)
+
+
+def test_lists_are_as_good_as_tuples(communities: Data) -> None:
+    first, second = (
+        sampled("ce", num_neighbors=kind((4, 3))).fit(communities) for kind in (tuple, list)
+    )
+    np.testing.assert_array_equal(first.predict_proba(), second.predict_proba())
