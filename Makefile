@@ -1,7 +1,7 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
 # make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
-# make results   docs/results.md from the committed records
+# make results   docs/results.md and docs/papers100m.md from the committed records
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
@@ -24,9 +24,10 @@ reproduce: $(READY)
 	$(BIN)/erase bench paper $(CELLS:%=--only %)
 	$(BIN)/erase table main out/paper.jsonl
 
-# docs/results.md from the records in benchmarks/records
+# docs/results.md, and the arithmetic of docs/papers100m.md, from the records in benchmarks/records
 results: $(READY)
 	$(BIN)/python benchmarks/results.py
+	$(BIN)/python benchmarks/papers100m.py --write
 
 # an epoch against the straightforward implementation, and the memory of a fit
 bench: $(READY)

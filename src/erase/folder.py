@@ -246,7 +246,7 @@ class FolderWriter:
     Edges may come in any order, in one direction or both, repeated or not: they are dealt into
     files by their row and sorted one file at a time. Features, labels and names come in the order
     of the nodes. The folder appears under its name when the block ends without an exception, and
-    not at all otherwise. Memory: some hundred megabytes, and a byte per node and split.
+    not at all otherwise. Memory: about 200 megabytes, and a byte per node and split.
 
     Args:
         path: the folder; an older graph's folder of that name is replaced, nothing else is.

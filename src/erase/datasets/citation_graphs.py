@@ -85,8 +85,8 @@ def citations(
 def write_citations(path: StrPath, **options: Any) -> None:
     """Write the graph of `citations` into a folder, as `write_folder` would, in less memory.
 
-    Dense features never exist as a whole. What remains is about 45 bytes an edge while edges are
-    drawn, 40 a node, and, without `dense`, the words.
+    Dense features never exist as a whole. What remains is about 30 bytes an edge while edges are
+    drawn, 50 a node, and, without `dense`, the words.
 
     Args:
         path: the folder.
