@@ -1,33 +1,46 @@
 """Write docs/results.md from the records in benchmarks/records: every table, and what they rest on.
 
-    python benchmarks/results.py [--records DIR] [--out FILE]
+    python benchmarks/results.py [--figures] [--records DIR] [--out FILE]
 
-The same records give the same page, byte for byte.
+The same records give the same page, byte for byte. `--figures` first draws into `figures` beside
+the page what the records allow; those of representations need the arrays that `erase bench
+pictures` keeps.
 """
 
 import argparse
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
-from erase.bench.figures import FIGURES
-from erase.bench.names import METHOD_NAMES, dataset_name
+from matplotlib.figure import Figure
+
+from erase.bench.figures import FIGURES, Shelf, Summary, draw_figure
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
+from erase.bench.published import published
 from erase.bench.records import Record, read
-from erase.bench.studies import STUDIES
+from erase.bench.studies import RATES, STUDIES
 from erase.bench.tables import CLOSE, TABLES, Table, build
 from erase.bench.tables.numbers import fixed, signed, span
 from erase.bench.tables.render import NOTHING, markdown
-from erase.bench.tables.table import Entry, Spot, is_far
+from erase.bench.tables.table import Entry, Place, Rank, Spot, is_far
+from erase.draw import picture_bytes
 from erase.errors import EraseError
 from erase.io import atomic_write
+from grids import grid
+from ledger import commands, gaps, runs_made
+from pace import read_lines, speed_section
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records"
 EXPLANATIONS = HERE / "explanations.toml"
 DOCS = HERE.parent / "docs"
 PAGE = DOCS / "results.md"
+LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 DATASETS = ("cora", "citeseer", "pubmed")
 PAPER_TABLES = tuple(name for name in TABLES if name not in ("clean", "detection", "smoke"))
@@ -72,11 +85,15 @@ class Evidence:
         records: by study.
         explanations: by cell, row or table.
         figures: files to show, relative to the page.
+        speed: lines of speed.jsonl.
+        profile: lines of profile.jsonl.
     """
 
     records: Mapping[str, Sequence[Record]]
     explanations: Mapping[str, str] = field(default_factory=dict)
     figures: Sequence[str] = ()
+    speed: Sequence[Mapping[str, Any]] = ()
+    profile: Sequence[Mapping[str, Any]] = ()
 
     def all(self) -> list[Record]:
         """Return the records of all studies."""
@@ -88,18 +105,56 @@ def gather(
 ) -> Evidence:
     """Return what is there: ``STUDY.jsonl`` for each study, explanations, drawn figures."""
     found = {study: records / f"{study}.jsonl" for study in STUDIES if study != "smoke"}
-    drawn = (docs / "figures").glob("*.svg")
+    drawn = [p for p in (docs / "figures").glob("*.*") if p.suffix in (".svg", ".png")]
     return Evidence(
         {study: read(path) for study, path in found.items() if path.exists()},
         tomllib.loads(explanations.read_text(encoding="utf-8")) if explanations.exists() else {},
         [str(path.relative_to(docs)) for path in sorted(drawn, key=_place_of_figure)],
+        read_lines(records / "speed.jsonl"),
+        read_lines(records / "profile.jsonl"),
     )
 
 
 def _place_of_figure(path: Path) -> tuple[int, str]:
     """Return where a figure stands: in the order of `FIGURES`, then by name."""
     order = list(FIGURES)
-    return order.index(path.stem) if path.stem in order else len(order), path.name
+    name, _ = _name_and_protocol(path)
+    return order.index(name) if name in order else len(order), path.stem
+
+
+def _name_and_protocol(path: Path) -> tuple[str, str]:
+    """Return what a file shows: ``radar-honest.svg`` is "radar" under protocol "honest"."""
+    name = path.stem.removesuffix("-honest")
+    return name, "honest" if name != path.stem else "paper"
+
+
+def draw(records: Path, folder: Path) -> list[Path]:
+    """Draw every figure that the records allow, and return the files; others stay as they are."""
+    files = sorted(path for study in STUDIES if (path := records / f"{study}.jsonl").exists())
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for name, picture in FIGURES.items():
+        redrawn = picture.study == "paper" and not picture.any_protocol
+        for protocol in ("paper", "honest") if redrawn else ("paper",):
+            try:
+                figure = draw_figure(name, files, protocol)
+            except EraseError:  # nothing to draw it from
+                continue
+            stem = name if protocol == "paper" else f"{name}-{protocol}"
+            drawn.append(_save_small(figure, folder / stem))
+    return drawn
+
+
+def _save_small(figure: Figure, path: Path) -> Path:
+    """Write a figure as SVG, or as PNG where that is too large, in the place of the other."""
+    content = picture_bytes(figure, "svg")
+    kind, other = ".svg", ".png"
+    if len(content) > LARGEST_SVG:
+        content, kind, other = picture_bytes(figure, "png"), other, kind
+    path.with_suffix(other).unlink(missing_ok=True)
+    with atomic_write(path.with_suffix(kind), "wb") as file:
+        file.write(content)
+    return path.with_suffix(kind)
 
 
 def page(evidence: Evidence) -> str:
@@ -112,27 +167,34 @@ def page(evidence: Evidence) -> str:
     }
     parts = [
         INTRODUCTION,
-        _glance(tables["paper", "main"], tables["honest", "main"]),
+        _glance(tables["paper", "main"], tables["honest", "main"], records),
         _reproduce(evidence.records),
     ]
     for protocol, words in PROTOCOL_WORDS.items():
         parts += [f"## Protocol `{protocol}`", words]
-        parts += [_section(n, table) for (p, n), table in tables.items() if p == protocol]
+        for (of, name), table in tables.items():
+            if of == protocol:
+                parts += [_section(name, table), _beside_the_paper(name, table, evidence)]
+    parts += [_train_size(records)]
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     found = _build("detection", records, "honest")
     parts += ["## Finding wrong labels", _section("detection", found)]
+    if evidence.speed or evidence.profile:
+        parts += [speed_section(evidence.speed, evidence.profile)]
     if evidence.figures:
         parts += ["## Figures", *map(_shown, evidence.figures)]
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]
     parts += [_differences(paper, evidence.explanations), _failures(records)]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _shown(figure: str) -> str:
     """Return a figure with what it shows and the command that draws it."""
-    name = Path(figure).stem
+    name, protocol = _name_and_protocol(Path(figure))
     what = FIGURES[name].summary if name in FIGURES else name
-    made = f" (`erase figure {name}`)" if name in FIGURES else ""
+    what += "" if protocol == "paper" else f", protocol {protocol}"
+    option = "" if protocol == "paper" else f" --protocol {protocol}"
+    made = f" (`erase figure {name}{option}`)" if name in FIGURES else ""
     return f"{what[0].upper()}{what[1:]}{made}:\n\n![{what}]({figure})"
 
 
@@ -151,7 +213,87 @@ def _section(name: str, table: Table | None) -> str:
     return f"### {TABLES[name].title}\n\n{why}; `erase bench {study}` makes them.\n"
 
 
-def _glance(paper: Table | None, honest: Table | None) -> str:
+def _beside_the_paper(name: str, table: Table | None, evidence: Evidence) -> str:
+    """Return how a table compares with the paper's: counts, and a sentence where there is one."""
+    if table is None or name == "main" or not table.is_comparable:
+        return ""
+    spots = [spot for spot in table.compared() if spot.panel.measure.unit == "%"]
+    words = [_agreement(spots, table)] if spots else []
+    words += [evidence.explanations[name]] if name in evidence.explanations else []
+    return f"*Beside the paper.* {' '.join(words)}" if words else ""
+
+
+def _agreement(spots: Sequence[Spot], table: Table) -> str:
+    near = sum(not is_far(spot, CLOSE) for spot in spots)
+    apart = mean(spot.entry.difference or 0.0 for spot in spots)
+    columns = _columns(table)
+    same = sum(_best_row(column, ours=True) == _best_row(column, ours=False) for column in columns)
+    text = (
+        f"{near} of {len(spots)} figures are within {CLOSE} points of the paper's; ours minus the "
+        f"paper's is {signed(apart, 2)} on average."
+    )
+    if columns:
+        text += (
+            f" The highest row of a column is the paper's highest in {same} of {len(columns)} "
+            "complete columns."
+        )
+    return text
+
+
+def _columns(table: Table) -> list[list[Spot]]:
+    """Return the columns in which every row that the paper prints has a mean of ours."""
+    columns: dict[str, list[Spot]] = {}
+    for spot in table.spots():
+        if spot.entry.published is not None and spot.panel.measure.unit == "%":
+            columns.setdefault(str(spot.place), []).append(spot)
+    return [spots for spots in columns.values() if all(s.entry.mean is not None for s in spots)]
+
+
+def _best_row(column: Sequence[Spot], *, ours: bool) -> str:
+    def height(spot: Spot) -> float:
+        assert spot.entry.published is not None
+        return (spot.entry.mean or 0.0) if ours else spot.entry.published.mean
+
+    return max(column, key=height).row.key
+
+
+def _train_size(records: Sequence[Record]) -> str:
+    """Return accuracies by the number of training labels of a class."""
+    (plan,) = STUDIES["train-size"].grids
+    (rate,) = plan.rates
+    shelf = Shelf(records, "paper")
+    sizes = [size for size in plan.labels_per_class if size is not None]
+    parts = []
+    for dataset, noise in product(plan.datasets, plan.noises):
+        rows = []
+        for method in plan.methods:
+            found = [shelf.summary(dataset, noise, rate, method, {}, size) for size in sizes]
+            rows.append([METHOD_NAMES[method], *_summaries(found)])
+        if any(row[-1] != NOTHING for row in rows):
+            head = ["", *map(str, sizes), "runs"]
+            parts += [f"**{dataset_name(dataset)}, {noise} {rate:g}**"]
+            parts += [grid(head, rows, numbers=range(1, len(head)))]
+    title = "### Fewer training labels"
+    if not parts:
+        return f"{title}\n\nNo records here; `erase bench train-size` makes them."
+    words = (
+        "Test accuracy in %: mean ± standard error over the runs, by training labels of a class, "
+        "protocol `paper`. The paper draws this comparison and prints no figure of it."
+    )
+    return "\n\n".join([title, words, *parts])
+
+
+def _summaries(found: Sequence[Summary | None]) -> list[str]:
+    """Return means in %, and how many runs they are of."""
+    cells = [
+        f"{fixed(100 * one.mean, 2)} ± {fixed(100 * one.error, 2)}" if one else NOTHING
+        for one in found
+    ]
+    runs = [one.runs for one in found if one]
+    return [*cells, span(runs) if runs else NOTHING]
+
+
+def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]) -> str:
     """Return the mean over the ten cells of each dataset, and how often ERASE is first."""
     rows = []
     for method, label in METHOD_NAMES.items():
@@ -167,15 +309,79 @@ def _glance(paper: Table | None, honest: Table | None) -> str:
         rows.append([label, *cells])
     kinds = ("`paper`", "published", "`honest`")
     head = [f"{dataset_name(dataset)} {kind}" for dataset in DATASETS for kind in kinds]
-    standings = [_standing(table) for table in (paper, honest) if table and _ranked(table)]
+    ranked = [table for table in (paper, honest) if table and _ranked(table)]
+    standings = [f"{_standing(table)} {_standing_of_shared(table, records)}" for table in ranked]
+    numbers = range(1, len(head) + 1)
     return "\n\n".join(
         [
             "## At a glance",
             "Mean test accuracy in % over the ten cells of a dataset:",
-            _grid(["", *head], rows),
+            grid(["", *head], rows, numbers=numbers),
             *(["\n".join(standings)] if standings else []),
+            *([_ranks(paper, honest)] if standings else []),
         ]
     )
+
+
+def _standing_of_shared(table: Table, records: Sequence[Record]) -> str:
+    """Return how often ERASE is first where all methods are averaged over the same seeds."""
+    places = [spot.place for spot in table.spots() if spot.entry.rank]
+    scores = _scores_by_seed(records, table.protocol)
+    ranks = {place: _shared_rank(scores[place.dataset, place.key]) for place in places}
+    behind = [f"{place} ({rank})" for place, rank in ranks.items() if rank > 1]
+    listed = f"; its rank elsewhere: {', '.join(behind)}" if behind else ""
+    same = "the same draws of the noise" if table.protocol == "honest" else "the same seeds"
+    return (
+        f"With every method averaged over {same}, those that all have, it is first in "
+        f"{len(ranks) - len(behind)}{listed}."
+    )
+
+
+def _scores_by_seed(
+    records: Iterable[Record], protocol: str | None
+) -> dict[tuple[str, str], dict[str, dict[int, float]]]:
+    """Return test accuracies by dataset and noise, then method, then seed: the paper's methods."""
+    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    for record in records:
+        cell, score = record.cell, record.scores.get("test_accuracy")
+        usual = not cell.params and cell.labels_per_class is None and cell.protocol == protocol
+        if usual and cell.method in PAPER_METHODS and score is not None:
+            methods = found.setdefault((cell.dataset, noise_place(cell.noise, cell.rate)), {})
+            methods.setdefault(cell.method, {})[cell.seed] = score
+    return found
+
+
+def _shared_rank(scores: Mapping[str, Mapping[int, float]]) -> int:
+    """Return ERASE's rank by the mean over the seeds that all methods have."""
+    shared = set.intersection(*map(set, scores.values()))
+    sums = {method: sum(found[seed] for seed in shared) for method, found in scores.items()}
+    return 1 + sum(one > sums["erase"] + 1e-9 for one in sums.values())
+
+
+def _ranks(paper: Table | None, honest: Table | None) -> str:
+    """Return ERASE's rank in every cell, under both protocols and as published."""
+    rows: dict[str, list[str]] = {}
+    here, there = _ranks_by_place(paper), _ranks_by_place(honest)
+    for place in here | there:
+        ours, redrawn = here.get(place), there.get(place)
+        known = ours or redrawn
+        told = known.published if known else None
+        ranks = [ours.ours if ours else None, redrawn.ours if redrawn else None, told]
+        text = " / ".join(NOTHING if rank is None else str(rank) for rank in ranks)
+        row = f"{dataset_name(place.dataset)}, {place.noise}"
+        rows.setdefault(row, []).append(text)
+    head = ["", *(f"{rate:g}" for rate in RATES)]
+    table = grid(head, [[row, *ranks] for row, ranks in rows.items()], numbers=range(1, len(head)))
+    return (
+        "ERASE's rank among the eight methods by the mean: under `paper` / under `honest` / "
+        f"published, at each noise rate:\n\n{table}"
+    )
+
+
+def _ranks_by_place(table: Table | None) -> dict[Place, Rank]:
+    if table is None:
+        return {}
+    return {spot.place: spot.entry.rank for spot in table.spots() if spot.entry.rank}
 
 
 def _ten_cells(table: Table | None, method: str, dataset: str) -> list[Entry]:
@@ -211,23 +417,19 @@ def _standing(table: Table) -> str:
 
 
 def _reproduce(records: Mapping[str, Sequence[Record]]) -> str:
-    commands = [f"erase bench {study}" for study in records]
-    commands += ["python benchmarks/results.py --records out --out out/results.md  # this page"]
-    rows = []
-    for study, found in records.items():
-        failed = sum(record.error is not None for record in found)
-        hours = sum(record.seconds or 0 for record in found) / 3600
-        machines = sorted({record.machine for record in found})
-        versions = sorted({" ".join(map(" ".join, r.versions.items())) for r in found})
-        numbers = [f"{len(found)}", f"{failed}", f"{hours:.2f} h"]
-        rows.append([f"`{study}`", *numbers, ", ".join(machines), "; ".join(versions)])
+    lines = [f"erase bench {study}" for study in records]
+    lines += ["python benchmarks/results.py --records out --out out/results.md  # this page"]
+    missing = gaps(records)
     return "\n\n".join(
         [
             "## Reproduce",
             HOW_TO,
-            "\n".join(["```console", *commands, "```"]),
-            "What the records of this page were made on:",
-            _grid(["study", "cells", "failed", "training", "machine", "versions"], rows, words=2),
+            "\n".join(["```console", *lines, "```"]),
+            "Runs that the studies consist of, and those that are on this page:",
+            runs_made(records),
+            *(["\n".join(missing)] if missing else []),
+            "What made the records of this page:",
+            commands(records),
         ]
     )
 
@@ -253,7 +455,8 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
                 groups.setdefault(key, []).append(spot)
                 labels[key] = f"main: {spot.row.label}" if table.name == "main" else table.title
     rows = [
-        [labels[key], *_distance(spots), explanations.get(key, "")] for key, spots in groups.items()
+        [labels[key], *_distance(spots), _reason(key, explanations)]
+        for key, spots in groups.items()
     ]
     ours = groups.get("main/erase", [])
     far = [spot for spot in ours if is_far(spot, CLOSE)]
@@ -265,9 +468,14 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
             *(["\n".join(_explained(spot, explanations) for spot in far)] if far else []),
             f"All accuracies, by method and by table; within {CLOSE} points, and ours minus the "
             "paper's:",
-            _grid(["", "cells", "within", "mean", "largest", "why"], rows, words=2),
+            grid(["", "cells", "within", "mean", "largest", "why"], rows, numbers=(1, 2, 3)),
         ]
     )
+
+
+def _reason(key: str, explanations: Mapping[str, str]) -> str:
+    """Return why a row of the main table differs; of other tables their own section tells."""
+    return explanations.get(key, "") if key.startswith("main/") else ""
 
 
 def _distance(spots: Sequence[Spot]) -> list[str]:
@@ -286,8 +494,17 @@ def _explained(spot: Spot, explanations: Mapping[str, str]) -> str:
     why = explanations.get(_cell(spot), NOT_EXPLAINED)
     return (
         f"- **{spot.place}**: {fixed(entry.mean, 2)} against {fixed(entry.published.mean, 2)}, "
-        f"{signed(entry.mean - entry.published.mean, 2)}. {why}"
+        f"{signed(entry.mean - entry.published.mean, 2)}{_in_errors(entry)}. {why}"
     )
+
+
+def _in_errors(entry: Entry) -> str:
+    """Return a difference of ERASE in standard errors, both means taken to be of their own runs."""
+    runs = published()["main"].runs
+    if entry.error is None or entry.published is None or entry.published.std is None or not runs:
+        return ""
+    error = math.hypot(entry.error, entry.published.std / math.sqrt(runs))
+    return f", {fixed(abs(entry.difference or 0.0) / error, 1)} standard errors"
 
 
 def _group(table: Table, spot: Spot) -> str:
@@ -305,20 +522,17 @@ def _failures(records: Sequence[Record]) -> str:
     return "## Failed cells\n\n" + ("\n".join(lines) or "None.")
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 0) -> str:
-    """Return a Markdown table: the first and the last `words` columns are text, others numbers."""
-    numbers = len(head) - 1 - words
-    rule = ["---", *(["---:"] * numbers), *(["---"] * words)]
-    lines = [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
-    return "\n".join(lines).replace("|  |", "| |")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--out", type=Path, default=PAGE)
+    parser.add_argument("--figures", action="store_true", help="draw them beside the page first")
     options = parser.parse_args()
-    evidence = gather(options.records)
+    docs = options.out.parent
+    if options.figures:
+        for path in draw(options.records, docs / "figures"):
+            print(f"Drew {path}.")
+    evidence = gather(options.records, docs=docs)
     if not evidence.records:
         raise SystemExit(f"no records of a study in {options.records}")
     with atomic_write(options.out, "w") as file:

@@ -77,7 +77,32 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence: Evid
 def test_the_page_says_what_the_records_were_made_on(evidence: Evidence) -> None:
     text = page(evidence)
     assert "erase bench eps2\n" in text
-    assert "| `clean` | 165 | 0 | 1.65 h | a machine | erase 1 torch 2 |" in text
+    assert "| `erase bench clean` | 165 | 1.65 h | a machine | erase 1 torch 2 |" in text
+
+
+def test_the_page_says_which_options_led_to_a_machine() -> None:
+    machines = ("NVIDIA H200, TF32 products", "NVIDIA H200", "x86_64")
+    records = [
+        replace(record, machine=machine)
+        for record, machine in zip(made_up("paper", 3), machines, strict=True)
+    ]
+    text = page(Evidence({"paper": records}))
+    for command, machine in zip(
+        (" --device cuda --precision tf32", " --device cuda", ""), machines, strict=True
+    ):
+        assert f"| `erase bench paper{command}` | 1 | 0.01 h | {machine} |" in text
+
+
+def test_the_page_says_what_is_missing() -> None:
+    begun = [r for r in made_up("clean") if (r.cell.method, r.cell.dataset) != ("ce", "cora")]
+    failed = replace(begun[0], scores={}, error="EraseError: broken")
+    text = page(Evidence({"clean": [failed, *begun[1:]]}))
+    assert "| `clean` | every method without any noise | `honest` | 165 | 159 | 6 | 1 |" in text
+    assert "- `clean` lacks 6 runs: erase on Cora (1), ce on Cora (5).\n" in text
+    assert "| `depth` | the propagation depth T | `paper` | 900 | 0 | 900 | 0 |" in text
+    assert "`depth` lacks" not in text
+    assert "every method on ogbn-arxiv: data not available here" in text
+    assert "the main table on CoraFull: data not available here" in text
 
 
 def test_the_glance_averages_ten_cells_and_counts_ranks(evidence: Evidence) -> None:
@@ -88,6 +113,13 @@ def test_the_glance_averages_ten_cells_and_counts_ranks(evidence: Evidence) -> N
     assert "| label propagation | 52.00 | – | 52.00 |" in text
     assert "- Under `paper` ERASE has the highest mean of the 8 methods in 30 of 30 cells" in text
     assert "(published: 27)" in text
+    assert "| Cora, asymmetric | 1 / 1 / 1 | 1 / 1 / 1 |" in text
+    assert "| CiteSeer, asymmetric | 1 / 1 / 2 |" in text
+    # over the five seeds that all have, everybody is equal
+    assert (
+        "With every method averaged over the same seeds, those that all have, it is first in 30."
+        in text
+    )
     part = {"paper": [r for r in evidence.records["paper"] if r.cell.rate < 0.5]}
     assert "| CE | – | 64.79 | – |" in page(Evidence(part))
 
@@ -104,8 +136,23 @@ def test_the_glance_tells_sure_from_unsure_and_ahead_from_behind() -> None:
     ]
     assert (
         "ERASE has the highest mean of the 2 methods in 2 of 3 cells (published: 3). Against its "
-        "best rival p < 0.05 in 2 of 3 cells; ERASE is ahead in 1 of them."
+        "best rival p < 0.05 in 2 of 3 cells; ERASE is ahead in 1 of them. With every method "
+        "averaged over the same seeds, those that all have, it is first in 2; its rank elsewhere: "
+        "Cora symmetric 0.4 (2).\n"
     ) in page(Evidence({"paper": records}))
+
+
+def test_ranks_over_shared_draws_leave_out_what_only_some_methods_have() -> None:
+    scores = {"erase": [0.5, 0.5, 0.9], "ce": [0.6, 0.6]}
+    records = [
+        Record(Cell("cora", "symmetric", 0.3, method, {}, "honest", seed), {"test_accuracy": score})
+        for method, found in scores.items()
+        for seed, score in enumerate(found)
+    ]
+    text = page(Evidence({"honest": records}))
+    assert "highest mean of the 2 methods in 1 of 1 cells" in text
+    assert "is first in 0; its rank elsewhere: Cora symmetric 0.3 (2)." in text
+    assert "| Cora, symmetric | – / 1 / 1 |" in text
 
 
 def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> None:
@@ -115,12 +162,15 @@ def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> N
         "eps2": "A reason of this table.",
     }
     text = page(replace(evidence, explanations=told))
-    assert "- **Cora symmetric 0.3**: 54.50 against 81.61, −27.11. A reason of this cell.\n" in text
-    assert f"- **Cora symmetric 0.4**: 54.50 against 80.13, −25.63. {results.NOT_EXPLAINED}" in text
+    # our ten runs have an error of 3.03/√10, the paper's of 0.95/√10
+    off = "−27.11, 27.0 standard errors"
+    assert f"- **Cora symmetric 0.3**: 54.50 against 81.61, {off}. A reason of this cell.\n" in text
+    assert f" standard errors. {results.NOT_EXPLAINED}\n- **Cora symmetric 0.5**" in text
     assert "| main: RT-GNN | 30 |" in text
     assert "A reason of this row. |" in text
     assert "| The tolerance ε² | 80 |" in text
-    assert "A reason of this table. |" in text
+    assert "average. The highest row of a column is the paper's highest in" in text
+    assert "complete columns. A reason of this table.\n" in text
     assert "PubMed asymmetric 0.5" in text
 
 
@@ -136,7 +186,7 @@ def test_failed_cells_are_named() -> None:
     failed = Record(cell, error="EraseError: out of memory")
     text = page(Evidence({"paper": made_up("paper", 20), "honest": [failed]}))
     assert f"## Failed cells\n\n- {cell}: EraseError: out of memory\n" in text
-    assert "| `honest` | 1 | 1 |" in text
+    assert "| `honest` | 1950 | 0 | 1950 | 1 |" in text
     assert page(Evidence({"paper": made_up("paper", 20)})).endswith("## Failed cells\n\nNone.\n")
 
 
@@ -148,17 +198,25 @@ def files(records: Mapping[str, Sequence[Record]], folder: Path) -> None:
 
 def test_gathers_records_of_studies_explanations_and_figures(tmp_path: Path) -> None:
     files({"paper": made_up("paper", 5), "smoke": made_up("smoke", 5)}, tmp_path)
-    (tmp_path / "speed.jsonl").write_text("another kind of record\n")
+    (tmp_path / "speed.jsonl").write_text('{"measure": "another kind of record"}\n')
     (tmp_path / "figures").mkdir()
-    for name in ("radar.svg", "gains.svg", "another.svg", "notes.txt"):
+    for name in ("radar-honest.svg", "radar.svg", "gains.png", "another.svg", "notes.txt"):
         (tmp_path / "figures" / name).touch()
     (tmp_path / "why.toml").write_text('"main/erase" = "Because."\n')
     found = gather(tmp_path, tmp_path / "why.toml", tmp_path)
     assert {study: len(records) for study, records in found.records.items()} == {"paper": 5}
-    assert found.figures == ["figures/radar.svg", "figures/gains.svg", "figures/another.svg"]
+    assert [Path(figure).name for figure in found.figures] == [
+        "radar.svg",
+        "radar-honest.svg",
+        "gains.png",
+        "another.svg",
+    ]
+    assert found.speed == [{"measure": "another kind of record"}]
+    assert found.profile == []
     assert found.explanations == {"main/erase": "Because."}
     text = page(found)
     assert f"(`erase figure radar`):\n\n![{FIGURES['radar'].summary}](figures/radar.svg)\n" in text
+    assert "protocol honest (`erase figure radar --protocol honest`):\n" in text
     assert "Another:\n\n![another](figures/another.svg)\n" in text
 
 
@@ -171,3 +229,53 @@ def test_the_script_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     files({"paper": made_up("paper", 5)}, tmp_path)
     results.main()
     assert out.read_text(encoding="utf-8").startswith("# Results\n")
+
+
+def test_draws_what_the_records_allow_beside_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files({study: made_up(study) for study in ("paper", "honest")}, tmp_path)
+    figures = tmp_path / "docs" / "figures"
+    figures.mkdir(parents=True)
+    for kept in ("cosine.png", "radar.png"):
+        (figures / kept).touch()
+    out = tmp_path / "docs" / "results.md"
+    options = ["results", "--figures", "--records", str(tmp_path), "--out", str(out)]
+    monkeypatch.setattr("sys.argv", options)
+    monkeypatch.setattr(results, "LARGEST_SVG", 100_000)
+    results.main()
+    drawn = {path.name for path in figures.iterdir()}
+    assert {"cosine.png", "radar.svg", "radar-honest.svg", "guidance.png", "time.svg"} <= drawn
+    assert not drawn & {"radar.png", "guidance.svg", "time-honest.svg", "depth.svg"}
+    assert "](figures/guidance-honest.png)" in out.read_text(encoding="utf-8")
+
+
+def test_accuracies_by_training_labels_of_a_class() -> None:
+    records = [r for r in made_up("train-size") if r.cell.labels_per_class != 20]
+    text = page(Evidence({"paper": made_up("paper", 20), "train-size": records}))
+    section = text[text.index("### Fewer training labels") :]
+    assert "**CiteSeer, symmetric 0.3**\n\n| | 4 | 8 | 12 | 16 | 20 | runs |\n" in section
+    assert (
+        "| PI-GNN | 52.00 ± 0.71 | 52.00 ± 0.71 | 52.00 ± 0.71 | 52.00 ± 0.71 | – | 5 |" in section
+    )
+    absent = page(Evidence({"paper": made_up("paper", 20)}))
+    assert "### Fewer training labels\n\nNo records here; `erase bench train-size`" in absent
+
+
+def test_a_table_says_how_often_its_highest_row_is_the_papers() -> None:
+    better = {"gcn": 0.9, "sage": 0.1}
+    records = [
+        replace(record, scores={"test_accuracy": better[record.cell.params["encoder"]]})
+        for record in made_up("backbones")
+        if (record.cell.dataset, record.cell.rate) == ("cora", 0.1)
+    ]
+    usual = [r for r in made_up("paper") if r.cell.method == "erase"]
+    text = page(Evidence({"paper": usual, "backbones": records}))
+    # the paper's highest is GraphSAGE with asymmetric noise, GAT with symmetric; ours is GCN
+    assert "is the paper's highest in 0 of 2 complete columns." in text
+    turned = [
+        replace(r, scores={"test_accuracy": 1 - better[r.cell.params["encoder"]]}) for r in records
+    ]
+    assert "highest in 1 of 2 complete columns." in page(
+        Evidence({"paper": usual, "backbones": turned})
+    )

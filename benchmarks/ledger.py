@@ -1,0 +1,76 @@
+"""What the page of results rests on: runs planned and made, and the commands that made them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from erase.bench.names import dataset_name
+from erase.bench.records import Cell, Record
+from erase.bench.studies import STUDIES
+from erase.bench.tables.build import NOT_HERE
+from grids import grid
+
+SHOWN = [study for study in STUDIES if study != "smoke"]
+TF32 = ", TF32 products"
+
+
+def runs_made(records: Mapping[str, Sequence[Record]]) -> str:
+    """Return how many runs each study consists of, and how many of them are here."""
+    head = ["study", "what", "protocol", "runs", "here", "missing", "failed"]
+    rows = [_runs_of(study, records.get(study, ())) for study in SHOWN]
+    return grid(head, rows, numbers=(3, 4, 5, 6))
+
+
+def _runs_of(study: str, records: Sequence[Record]) -> list[str]:
+    planned = STUDIES[study].cells()
+    protocols = dict.fromkeys(cell.protocol for cell in planned)
+    here = _finished(records)
+    failed = sum(record.error is not None for record in records)
+    missing = [cell for cell in planned if cell not in here]
+    counts = [len(planned), len(planned) - len(missing), len(missing), failed]
+    summary = STUDIES[study].summary
+    if {cell.dataset for cell in planned} <= set(NOT_HERE):
+        summary += ": data not available here"
+    names = ", ".join(f"`{protocol}`" for protocol in protocols)
+    return [f"`{study}`", summary, names, *map(str, counts)]
+
+
+def _finished(records: Iterable[Record]) -> set[Cell]:
+    return {record.cell for record in records if record.error is None}
+
+
+def gaps(records: Mapping[str, Sequence[Record]]) -> list[str]:
+    """Return what is missing of studies that were begun: a line for each."""
+    lines = []
+    for study in SHOWN:
+        here = _finished(records.get(study, ()))
+        missing = [cell for cell in STUDIES[study].cells() if cell not in here]
+        if here and missing:
+            counts = Counter(map(_kind, missing))
+            listed = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
+            lines.append(f"- `{study}` lacks {len(missing)} runs: {listed}.")
+    return lines
+
+
+def _kind(cell: Cell) -> str:
+    changes = [f"{name}={value}" for name, value in cell.params.items()]
+    return f"{' '.join([cell.method, *changes])} on {dataset_name(cell.dataset)}"
+
+
+def commands(records: Mapping[str, Sequence[Record]]) -> str:
+    """Return which command made which records, on which machine."""
+    rows = []
+    for study, found in records.items():
+        for machine in sorted({record.machine for record in found}):
+            made = [record for record in found if record.machine == machine]
+            hours = sum(record.seconds or 0 for record in made) / 3600
+            versions = sorted({" ".join(map(" ".join, r.versions.items())) for r in made})
+            command = f"`erase bench {study}{_options(machine)}`"
+            rows.append([command, f"{len(made)}", f"{hours:.2f} h", machine, "; ".join(versions)])
+    return grid(["command", "runs", "training", "machine", "versions"], rows, numbers=(1, 2))
+
+
+def _options(machine: str) -> str:
+    """Return the options of `erase bench` that lead to the machine of a record."""
+    if "NVIDIA" not in machine:
+        return ""
+    return " --device cuda" + (" --precision tf32" if machine.endswith(TF32) else "")

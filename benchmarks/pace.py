@@ -1,0 +1,147 @@
+"""The page's section on speed, from the records of speed.py and profile_stages.py."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from erase.bench.names import dataset_name
+from erase.bench.tables.numbers import fixed, signed
+from grids import grid
+
+Line = Mapping[str, Any]
+
+WORDS = """\
+Made by `python benchmarks/speed.py` and `python benchmarks/profile_stages.py`, each with
+`--device cuda` on a GPU. The straightforward implementation of the same formulas launches its many
+small operations from the host and chooses the epoch there with scikit-learn, so that on a GPU its
+time is as much the host's; an epoch of ours is recorded once and replayed."""
+PROFILE_WORDS = """\
+Where the time of an epoch goes, in milliseconds, in brackets the floor: multiplications at the
+measured rate of a matrix product or bytes at the measured bandwidth, whichever takes longer. Stages
+are launched apart here, which on a GPU takes several times as long as the epoch that a fit
+replays."""
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON lines of a file; none where there is no file."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
+    """Return the section."""
+    parts = [
+        _epochs(_of("epoch with selection", speed)),
+        _together([line for line in speed if line["measure"].endswith("runs at once")]),
+        _fits(_of("fit", speed)),
+        _precisions([line for line in speed if "precision" in line]),
+        _stages(profile),
+    ]
+    return "\n\n".join(["## Speed", WORDS, *filter(None, parts)])
+
+
+def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
+    return [line for line in lines if line["measure"] == measure]
+
+
+def _milliseconds(seconds: float) -> str:
+    return fixed(1000 * seconds, 1)
+
+
+def _epochs(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{dataset_name(line['dataset'])}, {line['machine']}",
+            _milliseconds(line["ours_seconds"]),
+            _milliseconds(line["straightforward_seconds"]),
+            fixed(line["ratio"], 1),
+        ]
+        for line in lines
+    ]
+    head = ["epoch with selection", "ours, ms", "straightforward, ms", "times faster"]
+    return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _together(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{line['measure']}, {dataset_name(line['dataset'])}, {line['machine']}",
+            _milliseconds(line["many_seconds"]),
+            _milliseconds(line["one_seconds"]),
+            fixed(line["ratio"], 2),
+            fixed(line["gigabytes"], 1),
+        ]
+        for line in lines
+    ]
+    head = ["epoch of many runs", "all, ms", "one run, ms", "times one run", "GB"]
+    return grid(head, rows, numbers=(1, 2, 3, 4)) if rows else ""
+
+
+def _fits(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            fixed(line["seconds_per_epoch"], 2),
+            fixed(line.get("peak_gigabytes", line.get("gigabytes")), 1),
+            f"{line['epochs']}",
+        ]
+        for line in lines
+    ]
+    head = ["whole fit", "seconds an epoch", "GB at most", "epochs"]
+    return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _size(options: Mapping[str, Any]) -> str:
+    return f" of {options['num_nodes']:,} nodes" if "num_nodes" in options else ""
+
+
+def _precisions(lines: Sequence[Line]) -> str:
+    """Return the main row in both precisions; a line of each is needed."""
+    rows = {line["precision"]: line for line in lines}
+    if not {"float32", "tf32"} <= set(rows):
+        return ""
+    full, short = rows["float32"], rows["tf32"]
+    cells, others = full["mean_and_std"], short["mean_and_std"]
+    apart = {cell: others[cell][0] - cells[cell][0] for cell in cells}
+    errors = {cell: math.hypot(cells[cell][1], others[cell][1]) / math.sqrt(10) for cell in cells}
+    table = [
+        [
+            cell,
+            *(f"{fixed(m, 2)} ± {fixed(std, 2)}" for m, std in (cells[cell], others[cell])),
+            signed(apart[cell], 2),
+            fixed(errors[cell], 2),
+        ]
+        for cell in cells
+    ]
+    near = sum(abs(apart[cell]) <= errors[cell] for cell in cells)
+    two = sum(abs(apart[cell]) <= 2 * errors[cell] for cell in cells)
+    higher = sum(difference > 0 for difference in apart.values())
+    words = (
+        f"Products in TF32 against float32, {dataset_name(full['dataset'])}, ten cells of ten runs "
+        f"under the published draw ({full['machine']}): the row takes {short['seconds']} s against "
+        f"{full['seconds']} s. The accuracies agree within one standard error of their difference "
+        f"in {near} of {len(cells)} cells and within two in {two}; TF32 is higher in {higher}, by "
+        f"{signed(sum(apart.values()) / len(apart), 2)} points on average."
+    )
+    head = ["", "float32", "TF32", "difference", "its standard error"]
+    return words + "\n\n" + grid(head, table, numbers=(1, 2, 3, 4))
+
+
+def _stages(profile: Sequence[Line]) -> str:
+    tables = []
+    for machine in dict.fromkeys(line["machine"] for line in profile):
+        lines = [line for line in profile if line["machine"] == machine]
+        rows = [
+            [name, *(_stage(line, name) for line in lines)]
+            for name in dict.fromkeys(s["stage"] for line in lines for s in line["stages"])
+        ]
+        head = [machine, *(dataset_name(line["dataset"]) for line in lines)]
+        tables.append(grid(head, rows, numbers=range(1, len(head))))
+    return "\n\n".join([PROFILE_WORDS, *tables]) if tables else ""
+
+
+def _stage(line: Line, name: str) -> str:
+    (stage,) = (stage for stage in line["stages"] if stage["stage"] == name)
+    return f"{fixed(stage['milliseconds'], 2)} ({fixed(stage['floor_milliseconds'], 2)})"

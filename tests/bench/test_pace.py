@@ -1,0 +1,83 @@
+"""The section on speed shows what the records hold, and only that."""
+
+from pathlib import Path
+from typing import Any
+
+from pace import read_lines, speed_section
+
+EPOCH = {
+    "measure": "epoch with selection",
+    "dataset": "cora",
+    "ours_seconds": 0.004,
+    "straightforward_seconds": 0.1,
+    "ratio": 25.0,
+    "machine": "a GPU",
+}
+MANY = {
+    "measure": "10 runs at once",
+    "dataset": "cora",
+    "one_seconds": 0.004,
+    "many_seconds": 0.01,
+    "ratio": 2.5,
+    "gigabytes": 1.91,
+    "machine": "a GPU",
+}
+FIT = {
+    "measure": "fit",
+    "dataset": "citations",
+    "options": {"num_nodes": 169343},
+    "epochs": 3,
+    "peak_gigabytes": 5.64,
+    "seconds_per_epoch": 22.92,
+    "machine": "2 cores",
+}
+PROFILE = {
+    "dataset": "pubmed",
+    "machine": "a GPU",
+    "stages": [{"stage": "coding rates", "milliseconds": 3.1, "floor_milliseconds": 0.09}],
+}
+
+
+def row(precision: str, seconds: float, **cells: list[float]) -> dict[str, Any]:
+    return {
+        "measure": "main row, 10 cells of 10 runs",
+        "dataset": "cora",
+        "precision": precision,
+        "seconds": seconds,
+        "mean_and_std": cells,
+        "machine": "a GPU",
+    }
+
+
+def test_every_measure_has_its_line() -> None:
+    text = speed_section([EPOCH, MANY, FIT], [PROFILE])
+    assert "| Cora, a GPU | 4.0 | 100.0 | 25.0 |" in text
+    assert "| 10 runs at once, Cora, a GPU | 10.0 | 4.0 | 2.50 | 1.9 |" in text
+    assert "| citations of 169,343 nodes, 2 cores | 22.92 | 5.6 | 3 |" in text
+    assert "| a GPU | PubMed |\n| --- | ---: |\n| coding rates | 3.10 (0.09) |" in text
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    text = speed_section([EPOCH], [])
+    assert text.startswith("## Speed\n")
+    assert text.count("| --- |") == 1
+    assert "TF32 against" not in text
+
+
+def test_precisions_are_compared_in_standard_errors() -> None:
+    full = row("float32", 48.3, a=[80.0, 3.0], b=[70.0, 3.0], c=[60.0, 3.0])
+    short = row("tf32", 39.3, a=[81.0, 4.0], b=[73.0, 4.0], c=[55.0, 4.0])  # error 5/√10 = 1.58
+    text = speed_section([full, short], [])
+    assert "the row takes 39.3 s against 48.3 s." in text
+    assert (
+        "within one standard error of their difference in 1 of 3 cells and within two in 2" in text
+    )
+    assert "TF32 is higher in 2, by −0.33 points on average." in text
+    assert "| b | 70.00 ± 3.00 | 73.00 ± 4.00 | +3.00 | 1.58 |" in text
+    assert "TF32 against" not in speed_section([full], [])
+
+
+def test_reads_lines_of_json(tmp_path: Path) -> None:
+    (tmp_path / "speed.jsonl").write_text('{"a": 1}\n{"a": 2}\n')
+    assert read_lines(tmp_path / "speed.jsonl") == [{"a": 1}, {"a": 2}]
+    assert read_lines(tmp_path / "absent.jsonl") == []
