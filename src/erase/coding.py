@@ -103,6 +103,59 @@ def _reduction_in_one_pass(
     return rate, class_rate, gradient
 
 
+class ClassGrams:
+    """The Gram matrices of K classes, of rows that come some at a time: all that ΔR depends on.
+
+    With G = Σ_j G_j, ΔR = γ R − R^C follows from the matrices and sizes alone, and so does its
+    gradient at any row: z (γ c (I + cG)⁻¹ − c (I + c_j G_j)⁻¹) for a row z of class j, c = d/(N ε²)
+    and c_j = d/(n_j ε²). Memory is K·d², whatever N.
+
+    Args:
+        num_classes: K.
+        width: d.
+        like: a tensor of the rows' type and device.
+    """
+
+    def __init__(self, num_classes: int, width: int, like: Tensor) -> None:
+        self.grams = like.new_zeros(num_classes, width, width)
+        self.sizes = torch.zeros(num_classes, dtype=torch.int64, device=like.device)
+
+    def add(self, z: Tensor, membership: Tensor) -> None:
+        """Count rows `z` [n, d] in, which belong to the classes `membership` [n]."""
+        order, sizes = _by_class(membership, len(self.sizes))
+        for j, block in enumerate(z.detach()[order].split(sizes)):
+            self.grams[j].addmm_(block.T, block)
+        self.sizes += torch.tensor(sizes, device=self.sizes.device)
+
+    def reduction(self, *, eps2: float, gamma: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return ΔR, R, R^C and what :meth:`gradient` needs; in float64 and back."""
+        d, sizes = self.grams.shape[1], self.sizes.double()
+        n = sizes.sum().clamp(min=1)
+        eye = torch.eye(d, dtype=torch.float64, device=self.grams.device)
+        whole = eye + d / (n * eps2) * self.grams.sum(0, dtype=torch.float64)
+        factor = torch.linalg.cholesky_ex(whole).L
+        rate = factor.diagonal().log().sum()
+        inverse = gamma * torch.cholesky_inverse(factor)
+        class_rate = torch.zeros_like(rate)
+        pull = torch.empty_like(self.grams)
+        for j, gram in enumerate(self.grams):  # one at a time: float64 matrices are large
+            size = sizes[j]
+            own = torch.linalg.cholesky_ex(eye + d / (size.clamp(min=1) * eps2) * gram.double()).L
+            class_rate += size / n * own.diagonal().log().sum()
+            pull[j] = d / (n * eps2) * (inverse - torch.cholesky_inverse(own))
+        answers = (gamma * rate - class_rate, rate, class_rate)
+        reduction, rate, class_rate = (answer.to(self.grams.dtype) for answer in answers)
+        return reduction, rate, class_rate, pull
+
+    @staticmethod
+    def gradient(z: Tensor, membership: Tensor, pull: Tensor) -> Tensor:
+        """Return ∂ΔR/∂z [n, d] at rows `z` of the classes `membership` [n]."""
+        order, sizes = _by_class(membership, len(pull))
+        rows = z.detach()[order]
+        blocks = [block @ own for block, own in zip(rows.split(sizes), pull, strict=True)]
+        return torch.empty_like(rows).index_copy_(0, order, torch.cat(blocks))
+
+
 class _CodingRate(Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, eps2: float) -> Tensor:

@@ -423,34 +423,122 @@ class Encoder(nn.Module):
             x: gives the features of the nodes that it is asked for, [n].
             graph: the whole graph.
         """
-        nodes = torch.arange(graph.num_nodes, device=graph.edge_index.device)
-        parts = [self.first.say(x(some)) for some in nodes.split(NODES_AT_ONCE)]
-        said = tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
-        del parts
-        return in_chunks(
-            lambda rows: activate(self.first.hear(said, rows), self.hidden_activation), graph
-        )
+        said = said_of_all(self.first, x, graph, NODES_AT_ONCE)
+        return in_chunks(lambda rows: self.hear_first(said, rows), graph, NODES_AT_ONCE)
+
+    def hear_first(self, said: Said, rows: Graph) -> Tensor:
+        """Return some rows of the hidden layer from what its layer says of all nodes."""
+        return activate(self.first.hear(said, rows), self.hidden_activation)
+
+    def hear_second(self, said: Said, rows: Graph) -> Tensor:
+        """Return some rows of z from what the second layer says of all nodes."""
+        return activate(self.second.hear(said, rows), self.output_activation)
 
     @torch.no_grad()
     def output_of_all(self, hidden: Tensor, graph: Graph) -> Tensor:
         """Return z [R, N, width] of a whole graph from its hidden layer, some nodes at a time."""
         said = self.second.say(hidden)
-        return in_chunks(
-            lambda rows: activate(self.second.hear(said, rows), self.output_activation), graph
-        )
+        return in_chunks(lambda rows: self.hear_second(said, rows), graph, NODES_AT_ONCE)
 
 
-def in_chunks(work: Callable[[Graph], Tensor], graph: Graph) -> Tensor:
+def said_of_all(layer: Layer, x: ReadRows, graph: Graph, size: int) -> Said:
+    """Return what a first layer says of all nodes, read `size` nodes at a time."""
+    nodes = torch.arange(graph.num_nodes, device=graph.edge_index.device)
+    parts = [layer.say(x(some)) for some in nodes.split(size)]
+    return tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
+
+
+def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tensor:
     """Return [R, N, C] from `work`, which gives the rows [R, M, C] of a part of the `graph`."""
-    out: Tensor | None = None
-    for start in range(0, graph.num_nodes, NODES_AT_ONCE):
-        part = work(graph.rows(start, min(start + NODES_AT_ONCE, graph.num_nodes)))
-        if out is None:
+    out = torch.empty(0)
+    for start, rows in graph_chunks(graph, size):
+        part = work(rows)
+        if start == 0:
             out = part.new_empty(part.shape[0], graph.num_nodes, part.shape[2])
         out[:, start : start + part.shape[1]] = part
-    if out is None:
-        raise ValueError("a graph without nodes")
     return out
+
+
+def graph_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
+    """Yield the rows of a whole graph, `size` at a time, with the number of the first."""
+    for start in range(0, graph.num_nodes, size):
+        yield start, graph.rows(start, min(start + size, graph.num_nodes))
+
+
+class RecomputedPass:
+    """An encoder's pass over a whole graph in training, of which z is never held as a whole.
+
+    What the two layers say of all nodes is held, [N, hidden] each. Rows of z are computed from that
+    when they are asked for, as often as they are; going back, what led to them is computed again,
+    some rows at a time. Value and gradient are those of the whole graph at once.
+
+    Args:
+        encoder: what is trained.
+        x: gives the features of the nodes that it is asked for.
+        graph: the whole graph.
+        dropout: a stream for each run.
+        size: rows to compute at a time.
+    """
+
+    def __init__(
+        self, encoder: Encoder, x: ReadRows, graph: Graph, dropout: Streams, size: int
+    ) -> None:
+        self._encoder, self._x, self._graph, self._dropout = encoder, x, graph, dropout
+        self._size = size
+        self._states = [stream.get_state() for stream in dropout]
+        with torch.no_grad():
+            self._first = said_of_all(encoder.first, self._dropped, graph, size)
+            self._hidden = in_chunks(
+                lambda rows: encoder.hear_first(self._first, rows), graph, size
+            )
+            self._second = encoder.second.say(self._hidden)
+
+    def _dropped(self, nodes: Tensor) -> Features:
+        x = self._x(nodes)
+        share = self._encoder.dropout
+        return x.dropout(share, self._dropout) if share > 0 else x
+
+    @torch.no_grad()
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield which rows, and their z [R, M, width]."""
+        for start, rows in graph_chunks(self._graph, self._size):
+            z = self._encoder.hear_second(self._second, rows)
+            yield slice(start, start + z.shape[1]), z
+
+    def backward(self, slope: Callable[[slice, Tensor], Tensor]) -> None:
+        """Add to the parameters' gradients what follows from ∂/∂z, which is `slope(rows, z)`."""
+        encoder = self._encoder
+        second_slopes = self._back_through(encoder.hear_second, self._second, slope)
+        hidden = self._hidden.detach().requires_grad_()
+        torch.autograd.backward(encoder.second.say(hidden), second_slopes)
+        (hidden_slope,) = _slopes([hidden])
+        first_slopes = self._back_through(
+            encoder.hear_first, self._first, lambda rows, _: hidden_slope[:, rows]
+        )
+        for stream, state in zip(self._dropout, self._states, strict=True):
+            stream.set_state(state)  # the very entries that were dropped before
+        nodes = torch.arange(self._graph.num_nodes, device=hidden.device)
+        for some in nodes.split(self._size):
+            rows = slice(int(some[0]), int(some[-1]) + 1)
+            said = encoder.first.say(self._dropped(some))
+            torch.autograd.backward(said, [part[:, rows] for part in first_slopes])
+
+    def _back_through(
+        self,
+        hear: Callable[[Said, Graph], Tensor],
+        said: Said,
+        slope: Callable[[slice, Tensor], Tensor],
+    ) -> list[Tensor]:
+        """Return the gradient at what a layer says, from that at the rows it hears."""
+        leaves = tuple(part.detach().requires_grad_() for part in said)
+        for start, rows in graph_chunks(self._graph, self._size):
+            heard = hear(leaves, rows)
+            heard.backward(slope(slice(start, start + heard.shape[1]), heard.detach()))
+        return _slopes(leaves)
+
+
+def _slopes(leaves: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
 
 
 ENCODERS: dict[str, type[Layer]] = {"gat": GATLayer, "gcn": GCNLayer, "sage": SAGELayer}

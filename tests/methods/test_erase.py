@@ -180,6 +180,7 @@ DEFAULTS: dict[str, Any] = {
     "num_neighbors": (15, 10),
     "restart": False,
     "inner": "leaky-l1",
+    "objective": "batch",
     "seed": 0,
     "device": "auto",
 }

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from erase.coding import rate_reduction, short_rows_are_tame
-from erase.encoders import Activation
+from erase.coding import ClassGrams, rate_reduction, short_rows_are_tame
+from erase.encoders import Activation, RecomputedPass
 from erase.errors import EraseError
 from erase.graph import Normalisation, propagate
 from erase.heads import HEADS, classify
@@ -131,6 +131,9 @@ class ERASE(NetworkClassifier):
             all training nodes. 0: the whole graph, an epoch is one step.
         num_neighbors: with `batch_size`: neighbours drawn for a training node, and for each of
             these; −1: all.
+        objective: with `batch_size`: the coding rates of each "batch", a sample of the graph; or of
+            the whole "graph", gone through in chunks of `batch_size` nodes: an epoch is one step as
+            without batches, to the same result, in less memory and more time.
         seed: of initial weights, dropout and batches.
         device: "auto", "cpu" or "cuda".
 
@@ -138,7 +141,7 @@ class ERASE(NetworkClassifier):
         ‖z‖₁ ≤ 1 by the reference recipe. On the unit sphere (``output="l2-relu"``) the same ε²
         means another tolerance.
 
-        With `batch_size` the coding rates of a step are those of all nodes of its sample. Their
+        With samples the coding rates of a step are those of all nodes of its sample. Their
         semantic labels are computed for the whole graph, from its representations in use, before
         the first epoch and after every evaluation.
     """
@@ -159,6 +162,7 @@ class ERASE(NetworkClassifier):
         "one_stage": SWITCH,
         "head": OneOf(tuple(HEADS)),
         "width": COUNT,
+        "objective": OneOf(("batch", "graph")),
         "inner": OneOf(("leaky-l1", "relu")),
         "output": OneOf(("l1-relu", "l2-relu", "l2", "relu", "none")),
         "amsgrad": SWITCH,
@@ -186,6 +190,7 @@ class ERASE(NetworkClassifier):
     one_stage: bool = False
     head: str = "logreg"
     width: int = 512
+    objective: str = "batch"
     inner: Activation = "leaky-l1"
     output: Activation = "l1-relu"
     amsgrad: bool = True
@@ -211,6 +216,16 @@ class ERASE(NetworkClassifier):
         if recipe == "reference":
             settings = settings | REFERENCE_DEPARTURES.get(known, {})
         return cls(**(RECIPES[recipe] | settings | changes))
+
+    def check_params(self) -> None:
+        """Raise an EraseError for the first parameter, or pair of them, that cannot be used."""
+        super().check_params()
+        if self.objective == "graph" and (self.semantics != "prototype" or self.one_stage):
+            raise EraseError(
+                "prototype labels and a head on the representations with objective='graph'",
+                f"semantics={self.semantics!r}, one_stage={self.one_stage}",
+                "Use objective='batch', or batch_size=0.",
+            )
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _EraseLearner(self, tasks, seeds)
@@ -250,7 +265,7 @@ class _EraseLearner(NetworkLearner):
                 self.device
             )
         self.membership = torch.zeros_like(given)  # [R, N]
-        if self.samples is not None:  # of other steps than the one that is evaluated
+        if method.batch_size:  # of other steps than the one that is evaluated
             network.register_buffer("membership", self.membership)
             self.epoch = torch.zeros(len(seeds), dtype=torch.int64)
             network.register_buffer("epoch", self.epoch)
@@ -259,6 +274,9 @@ class _EraseLearner(NetworkLearner):
         tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
         self.waits |= not tame or not (method.one_stage or method.head == "logreg")
         self._surveyed: Tensor | None = None  # [R, N, D], while the weights are still those
+
+    def samples_batches(self) -> bool:
+        return self.method.objective == "batch"
 
     def _denoise(self, task: NodeTask) -> Tensor:
         return denoise(
@@ -283,6 +301,34 @@ class _EraseLearner(NetworkLearner):
     def end_epoch(self) -> None:
         if self.samples is not None:
             self.epoch += 1
+
+    def step(self) -> dict[str, Tensor]:
+        if not self.method.batch_size or self.samples is not None:
+            return super().step()
+        return self._step_by_chunks()
+
+    def _step_by_chunks(self) -> dict[str, Tensor]:
+        """Take the step of the whole graph, whose z is never held as a whole."""
+        method, (members,) = self.method, self.members
+        passed = RecomputedPass(
+            self.encoder, self.read, self.graph, self.dropout, method.batch_size
+        )
+        centres = self.members.new_zeros(1, self.num_classes, method.width)
+        for rows, z in passed.chunks():
+            centres += members[rows].T @ z
+        centres /= members.sum(0).clamp(min=1.0)[:, None]
+        labels = [prototype_labels(z, centres, method.prototype) for _, z in passed.chunks()]
+        self.membership.copy_(self._membership(torch.cat(labels, 1)))
+        classes = self.membership[0]
+        grams = ClassGrams(self.num_classes, method.width, centres)
+        for rows, z in passed.chunks():
+            grams.add(z[0], classes[rows])
+        reduction, rate, class_rate, pull = grams.reduction(eps2=method.eps2, gamma=method.gamma)
+        self.optimiser.zero_grad()
+        passed.backward(lambda rows, z: -grams.gradient(z[0], classes[rows], pull)[None])
+        self.optimiser.step()
+        watched = {"loss": -reduction, "rate": rate, "class_rate": class_rate}
+        return {name: value[None] for name, value in watched.items()}
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         z = self.encode(self.encoder, batch, self.dropout)
@@ -355,7 +401,7 @@ class _EraseLearner(NetworkLearner):
         self._surveyed = None  # of the weights before the last step
         z = self._survey()
         if self.samples is None:
-            self._surveyed = None
+            self._surveyed = None  # nobody else asks for them
         if self.method.one_stage:
             proba = self.network["classifier"](normalize(z, dim=2)).softmax(2)
         else:

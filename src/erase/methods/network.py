@@ -136,7 +136,8 @@ class NetworkLearner(Learner):
         train_index: [R, n] training nodes of each run.
         given: [R, n] their given labels.
         dropout: a stream for each run.
-        samples: batches of training nodes; None where the whole graph is one batch, `whole`.
+        samples: batches of training nodes; None where the whole graph is one batch, `whole`, and
+            where a method goes through it by itself.
     """
 
     looks_around: ClassVar[bool] = False
@@ -157,7 +158,9 @@ class NetworkLearner(Learner):
         self.dropout = list(self.streams.values())
         self.samples: SampledNeighbours | None = None
         if method.batch_size:
-            self._sample_from(task, seeds[0])
+            self._go_through(task)
+            if self.samples_batches():
+                self._sample_from(task, seeds[0])
         else:
             self.x = Features(task.x.to(self.device))
             self.whole = Batch(
@@ -169,12 +172,19 @@ class NetworkLearner(Learner):
                 given=self.given,
             )
 
-    def _sample_from(self, task: NodeTask, seed: int) -> None:
-        """Train by sampled batches of a task whose features and edges stay where they are."""
-        method = self.method
+    def samples_batches(self) -> bool:
+        """Return whether `batch_size` means samples, as it does unless a method says otherwise."""
+        return True
+
+    def _go_through(self, task: NodeTask) -> None:
+        """Train on parts of a task whose features and edges stay where they are."""
         self._x, self._y = task.x, task.y
         # the loop must not record an epoch, nor keep an outcome [N, D] beside the one it looks at
         self.waits = self.revisits = True
+
+    def _sample_from(self, task: NodeTask, seed: int) -> None:
+        """Draw batches of training nodes."""
+        method = self.method
         drawn = [10**9 if k < 0 else k for k in method.num_neighbors]
         reached = task.train_index.numel() * sum(prod(drawn[:i]) for i in range(len(drawn) + 1))
         self.evaluate_every = ceil(task.num_nodes / reached)
@@ -195,7 +205,7 @@ class NetworkLearner(Learner):
         degree = self._on_cpu.degree[sample.nodes].to(self.device)
         edges = sample.edge_index.to(self.device)
         return Batch(
-            x=self._read(sample.nodes),
+            x=self.read(sample.nodes),
             graph=_first_rows(edges, degree, rows),
             last=_first_rows(edges, degree[:rows], last_rows),
             nodes=sample.nodes[:last_rows].to(self.device),
@@ -207,7 +217,8 @@ class NetworkLearner(Learner):
         """Return rows of x [n, F], where the network is."""
         return take_rows(self._x, nodes.to(self._x.device)).to(self.device)
 
-    def _read(self, nodes: Tensor) -> Features:
+    def read(self, nodes: Tensor) -> Features:
+        """Return the features of some nodes, where the network is."""
         return Features(self.rows_of(nodes))
 
     def build_encoder(
@@ -293,13 +304,13 @@ class NetworkLearner(Learner):
 
     def hidden_of_all(self, encoder: Encoder) -> Tensor:
         """Return the hidden layer of all nodes [R, N, hidden], in use."""
-        if self.samples is None:
+        if not self.method.batch_size:
             return encoder.hidden(self.whole.x, self.graph)
-        return encoder.hidden_of_all(self._read, self.graph)
+        return encoder.hidden_of_all(self.read, self.graph)
 
     def output_of_all(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Return the output for all nodes [R, N, width] from their hidden layer."""
-        if self.samples is None:
+        if not self.method.batch_size:
             return encoder.output(hidden, self.graph)
         return encoder.output_of_all(hidden, self.graph)
 
