@@ -67,8 +67,10 @@ choose the epoch are clean; the row of smoothed features, which has no epochs, t
 Standard deviations are over seeds, and say nothing about other draws.""",
     "honest": """\
 The noise is drawn anew for every run, and corrupts validation labels as it does training labels.
-All methods get the same draws, so that runs of equal seed are pairs. The published figures stand
-beside ours for orientation only.""",
+All methods get the same draws, so that runs of equal seed are pairs; where ERASE and CE have ten
+draws and the others five, a rank compares means of different draws. The row of smoothed features
+trains on the validation labels too, of which there are several times as many. The published figures
+stand beside ours for orientation only.""",
 }
 HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. Every study can be
