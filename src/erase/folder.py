@@ -576,8 +576,8 @@ class _EdgeSorter:
         ranges = self._ranges(low, high)
         cuts = np.searchsorted(keys, [2 * self.n * first for first, _ in ranges])
         for (first, _), start, end in zip(ranges, cuts, [*cuts[1:], len(keys)], strict=True):
-            if end > start:
-                with (folder / f"{first}").open("ab") as file:
+            if end > start:  # a Path for each would cost more than the writing
+                with open(f"{folder}/{first}", "ab") as file:
                     keys[start:end].tofile(file)
 
     def _settled(self, low: int, high: int, folder: Path) -> Iterator[tuple[int, int, Array]]:
