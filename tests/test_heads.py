@@ -11,7 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from erase.heads import HEADS, classify, logistic_regression
+from erase.heads import HEADS, Regressions, classify, logistic_regression
 
 TWINS: dict[str, Any] = {
     "logreg": LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000),
@@ -118,3 +118,33 @@ def test_length_does_not_matter() -> None:
         classify("logreg", z, all_rows(y), y, 3, [0]),
         classify("logreg", stretched, all_rows(y), y, 3, [0]),
     )
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 40), (200, 12)])
+@pytest.mark.parametrize("strength", [0.3, 3.0])
+def test_regressions_with_soft_targets_reach_scikit_learns_optimum(
+    n: int, d: int, strength: float
+) -> None:
+    """A soft target is a row for every class, weighed; a row that is overlooked weighs nothing."""
+    generator = torch.Generator().manual_seed(n)
+    rows = normalize(torch.randn(n, d, generator=generator), dim=1)
+    targets = torch.rand(2, n, 3, generator=generator).pow(4)
+    targets /= targets.sum(2, keepdim=True)
+    seen = (torch.rand(2, n, generator=generator) < 0.7).float()
+    weights, intercepts = Regressions(rows).solve(targets, seen, strength)
+    for run in range(2):
+        theirs = LogisticRegression(C=strength, tol=1e-10, max_iter=5000)
+        counts = (targets[run] * seen[run, :, None]).numpy()
+        theirs.fit(np.tile(rows.numpy(), (3, 1)), np.repeat([0, 1, 2], n), counts.T.ravel())
+        proba = (rows @ weights[run] + intercepts[run]).softmax(1)
+        np.testing.assert_allclose(proba, theirs.predict_proba(rows.numpy()), atol=5e-3)
+
+
+def test_regressions_know_no_class_that_they_have_not_seen() -> None:
+    rows = torch.eye(4)
+    targets = torch.eye(3)[[0, 1, 2, 2]].expand(2, -1, -1)
+    seen = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    weights, intercepts = Regressions(rows).solve(targets, seen, 1.0)
+    proba = (rows @ weights + intercepts).softmax(2)
+    assert bool((proba[0, :, 2] == 0).all())
+    assert bool((proba[1, 2:, 2] > 0.5).all())

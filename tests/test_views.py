@@ -14,7 +14,7 @@ from torch import Tensor
 from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
 from erase import views
 from erase.task import NodeTask
-from erase.views import join, nearest, reduce, smooth, smoothed_view, weigh
+from erase.views import join, nearest, reduce, smooth, smoothed_view, views_of, weigh
 
 Floats = NDArray[np.float64]
 
@@ -402,3 +402,17 @@ def test_nothing_of_size_nodes_times_nodes_exists(sparse: bool) -> None:
         view = smoothed_view(x, edge_index, width=16, steps=2)
     assert view.shape == (n, 16)
     assert views._COSINES_AT_ONCE - n < largest.numbers <= views._COSINES_AT_ONCE < n * n // 8
+
+
+def test_the_three_views_are_smoothed_views_with_other_options() -> None:
+    task = NodeTask.from_data(two_communities())
+    found = views_of(task.x, task.edge_index, width=5)
+    options: dict[str, dict[str, int]] = {
+        "features": {"steps": 0, "neighbours": 0},
+        "near": {"steps": 2, "neighbours": 0},
+        "far": {},
+    }
+    assert list(found) == list(options)
+    for name, chosen in options.items():
+        expected = smoothed_view(task.x, task.edge_index, width=5, **chosen)
+        torch.testing.assert_close(found[name], expected)

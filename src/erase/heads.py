@@ -31,6 +31,8 @@ _INTERCEPT = 1e3
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 100
 # On a CPU, where looking is free, the steps end once one promises less than this per example.
 _SMALL_PROMISE = 1e-7
+_SMALL_PROMISE_OF_MANY = 1e-5
+_ABSENT = 1e-3  # a class with less than that of all targets has no example
 
 
 def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
@@ -83,6 +85,68 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
     weight = z.mT @ solution if dual else solution
     intercept = weight[:, -1:] * _INTERCEPT**0.5
     return weight[:, :-1], intercept.masked_fill(~present, -torch.inf)
+
+
+class Regressions:
+    """Logistic regressions with soft targets on the same rows: what they share is computed once.
+
+    The accelerated steps are those of :func:`logistic_regression`; here they end when all have
+    come close enough to tell classes apart, and each regression may overlook some of the rows.
+
+    Args:
+        rows: [n, D].
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self._z = torch.cat([rows, rows.new_full((len(rows), 1), _INTERCEPT**0.5)], 1)
+        self._gram = self._z.T @ self._z
+        self._inverses: dict[float, Tensor] = {}
+
+    def solve(self, targets: Tensor, seen: Tensor, strength: float) -> tuple[Tensor, Tensor]:
+        """Return weights W [M, D, K] and intercepts [M, 1, K] that minimise C Σ CE + ½‖W‖².
+
+        A class that a regression does not see has intercept −∞.
+
+        Args:
+            targets: [M, n, K] probabilities of classes.
+            seen: [M, n] 1 for rows that count, 0 for rows that are overlooked.
+            strength: C.
+        """
+        z, inverse = self._z, self._inverse(strength)
+        (n, d), (runs, _, classes) = z.shape, targets.shape
+        wanted = (targets * seen[..., None]).permute(2, 0, 1).contiguous()  # [K, M, n]
+        absent = wanted.sum(2, keepdim=True) < _ABSENT
+        solution = ahead = z.new_zeros(classes, runs, d)
+        push = _momentum(_MANY_EXAMPLES_STEPS, z.device).to(z.dtype)
+        age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
+        for _ in range(_MANY_EXAMPLES_STEPS):
+            logits = (ahead.flatten(0, 1) @ z.T).view(classes, runs, n)
+            excess = logits.masked_fill_(absent, -torch.inf).softmax(0).mul_(seen).sub_(wanted)
+            pull = (excess.flatten(0, 1) @ z).view(classes, runs, d)
+            gradient = torch.add(ahead, pull, alpha=strength)
+            stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
+            move = stepped - solution
+            slope = (move * gradient).sum((0, 2))[:, None]
+            if float(slope.abs().max()) < _SMALL_PROMISE_OF_MANY * n * strength:
+                solution = stepped
+                break
+            age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
+            ahead = torch.addcmul(stepped, push[age], move)
+            solution, age = stepped, age + 1
+        solution = solution.permute(1, 2, 0)  # [M, D+1, K]
+        intercept = (solution[:, -1:] * _INTERCEPT**0.5).masked_fill(
+            absent.permute(1, 2, 0), -torch.inf
+        )
+        return solution[:, :-1].contiguous(), intercept
+
+    def _inverse(self, strength: float) -> Tensor:
+        """Return (½ C ZᵀZ + I)⁻¹, which bounds the curvature whatever rows are overlooked."""
+        if strength not in self._inverses:
+            bound = 0.5 * strength * self._gram
+            bound.diagonal().add_(1.0)
+            self._inverses[strength] = torch.cholesky_inverse(torch.linalg.cholesky(bound))
+        return self._inverses[strength]
 
 
 @cache

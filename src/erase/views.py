@@ -245,11 +245,45 @@ def smoothed_view(
         neighbours: k, how many nodes of like features each node is joined with; 0: none.
         neighbour_weight: w, of such an edge with cosine 1, against an edge of the graph.
     """
+    weighed = weigh(x)
+    reduced = reduce(weighed, width)
+    near, cosines = _alike(weighed, reduced, neighbours)
+    pattern, values = join(edge_index, near, cosines, neighbour_weight, x.shape[0])
+    return _centred(smooth(pattern, values, reduced, restart=restart, steps=steps))
+
+
+def _alike(weighed: Tensor, reduced: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    in_full = weighed.layout == torch.sparse_csr and len(reduced) <= _MOST_NODES_IN_FULL
+    return nearest(weighed if in_full else reduced, count)
+
+
+def _centred(h: Tensor) -> Tensor:
+    return normalize(h - h.mean(0), dim=1, eps=_ALIKE)
+
+
+def views_of(x: Tensor, edge_index: Tensor, *, width: int = 256) -> dict[str, Tensor]:
+    """Return what a node's features say alone, with those near it, and with those far around it.
+
+    ========== =====================================================================
+    "features" weighed and reduced
+    "near"     the same, smoothed over edges, 2 steps
+    "far"      the same, smoothed over edges and over the ten nodes most alike, which
+               count a quarter, 20 steps: :func:`smoothed_view` with its defaults
+    ========== =====================================================================
+
+    Args:
+        x: [N, F], dense or CSR.
+        edge_index: [2, E] both directions of every edge, without self-loops.
+        width: d, where F is larger.
+    """
     n = x.shape[0]
     weighed = weigh(x)
     reduced = reduce(weighed, width)
-    in_full = weighed.layout == torch.sparse_csr and n <= _MOST_NODES_IN_FULL
-    near, cosines = nearest(weighed if in_full else reduced, neighbours)
-    pattern, values = join(edge_index, near, cosines, neighbour_weight, n)
-    h = smooth(pattern, values, reduced, restart=restart, steps=steps)
-    return normalize(h - h.mean(0), dim=1, eps=_ALIKE)
+    nobody = edge_index[:, :0], reduced.new_zeros(0)
+    edges = join(edge_index, *nobody, 0.0, n)
+    both = join(edge_index, *_alike(weighed, reduced, 10), 0.25, n)
+    return {
+        "features": _centred(reduced),
+        "near": _centred(smooth(*edges, reduced, restart=0.1, steps=2)),
+        "far": _centred(smooth(*both, reduced, restart=0.1, steps=20)),
+    }

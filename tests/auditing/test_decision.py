@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from erase.auditing.decision import _fit, _held_out, _maximise, _posterior, decide, flag
+from erase.auditing.decision import decide, flag
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -64,102 +64,6 @@ def test_rate_transition_and_false_alarms_are_those_of_the_draw(
         inside = (found.quality >= low) & (found.quality < low + 0.2)
         if inside.sum() > 100:
             assert np.mean(~wrong[inside]) == pytest.approx(found.quality[inside].mean(), abs=0.12)
-
-
-def by_loops(given: NDArray[np.int64], calibrated: Floats, imagined: float, steps: int) -> Floats:
-    """Return T after so many steps of expectation–maximisation, one label at a time."""
-    k = calibrated.shape[1]
-    matrix = np.full((k, k), 0.1 / (k - 1))
-    np.fill_diagonal(matrix, 0.9)
-    for _ in range(steps):
-        counts = np.zeros((k, k))
-        for row, g in zip(calibrated, given, strict=True):
-            posterior = row * matrix[:, g]
-            counts[:, g] += posterior / posterior.sum()
-        rate = sum(counts[i, j] for i in range(k) for j in range(k) if i != j) / len(given)
-        for i in range(k):
-            for j in range(k):
-                flips = 1 - rate if i == j else rate / (k - 1)
-                counts[i, j] += imagined * flips + 0.01 + (i == j)
-        matrix = counts / counts.sum(1, keepdims=True)
-    return matrix
-
-
-@pytest.mark.parametrize("imagined", [0.5, 50.0])
-def test_the_transition_is_the_fixed_point_of_counting(imagined: float) -> None:
-    _, given, proba = drawn(120, pairwise(3, 0.3))
-    order = np.argsort(given, kind="stable")
-    start = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
-    found = _maximise(given[order], proba[order], None, start, imagined, 7)
-    np.testing.assert_allclose(found, by_loops(given, proba, imagined, 7), atol=1e-12)
-
-
-def test_a_step_counts_each_label_by_its_weight() -> None:
-    calibrated = np.array([[0.5, 0.5], [0.2, 0.8]])
-    start = np.array([[0.9, 0.1], [0.3, 0.7]])
-    found = _maximise(np.array([0, 1]), calibrated, np.array([2.0, 3.0]), start, 4.0, 1)
-    first = 2 * np.array([0.45, 0.15]) / 0.6  # of the node given 0, over true classes
-    second = 3 * np.array([0.02, 0.56]) / 0.58
-    counts = np.stack([first, second], 1)
-    rate = (counts[0, 1] + counts[1, 0]) / 5
-    counts += 4.0 * np.array([[1 - rate, rate], [rate, 1 - rate]]) + np.eye(2) + 0.01
-    np.testing.assert_allclose(found, counts / counts.sum(1, keepdims=True))
-
-
-def test_the_posterior_is_bayes_rule_averaged_by_weight() -> None:
-    _, given, proba = drawn(200, symmetric(3, 0.3))
-    found = decide(given, proba, max_false_alarms=0.2)
-    order = np.argsort(given, kind="stable")
-    fits = _fit(given[order], np.log(np.maximum(proba[order], 1e-6)), 0)
-    assert sum(fit.weight for fit in fits) == pytest.approx(1)
-    posterior = np.zeros_like(proba)
-    for fit in fits:
-        for place, node in enumerate(order):
-            joint = fit.calibrated[place] * fit.transition[:, given[node]]
-            posterior[node] += fit.weight * joint / joint.sum()
-    np.testing.assert_allclose(found.posterior, posterior)
-    rows = np.arange(len(given))
-    np.testing.assert_array_equal(found.quality, found.posterior[rows, given])
-    np.testing.assert_array_equal(found.suggested, found.posterior.argmax(1))
-    assert found.noise_rate.value == pytest.approx(1 - found.quality.mean())
-
-
-def test_choices_are_weighed_by_labels_they_have_not_seen() -> None:
-    _, given, proba = drawn(60, pairwise(3, 0.3))
-    fold = np.arange(60) % 4
-    start = np.full((3, 3), 0.1 / 2) + 0.85 * np.eye(3)
-    expected = 0.0
-    for index in range(4):
-        others = np.flatnonzero(fold != index)
-        order = others[np.argsort(given[others], kind="stable")]
-        matrix = _maximise(given[order], proba[order], None, start, 5.0, 100)
-        for node in np.flatnonzero(fold == index):
-            expected += np.log(sum(proba[node, c] * matrix[c, given[node]] for c in range(3)))
-    order = np.argsort(given, kind="stable")
-    found = _held_out(given[order], proba[order], fold[order], start, 5.0)
-    assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_judge_too_modest_is_sharpened_and_one_too_sure_is_calmed() -> None:
-    _, given, proba = drawn(2_000, symmetric(4, 0.2))
-    order = np.argsort(given, kind="stable")
-    for distortion in (0.5, 1.0, 2.0):
-        told = proba**distortion
-        told /= told.sum(1, keepdims=True)
-        fits = _fit(given[order], np.log(np.maximum(told[order], 1e-6)), 0)
-        best = max(fits, key=lambda fit: fit.weight)
-        surest = best.calibrated.max(1).mean()
-        assert surest == pytest.approx(proba.max(1).mean(), abs=0.05)
-
-
-def test_symmetric_noise_is_told_from_noise_between_pairs() -> None:
-    for kind in (symmetric, pairwise):
-        _, given, proba = drawn(600, kind(5, 0.3), seed=2)
-        order = np.argsort(given, kind="stable")
-        fits = _fit(given[order], np.log(np.maximum(proba[order], 1e-6)), 0)
-        imagined = sum(fit.weight * fit.imagined for fit in fits)
-        assert imagined > 20 if kind is symmetric else imagined < 20
-    assert _posterior(given[:1], proba[:1], np.eye(5))[0, given[0]] == 1.0
 
 
 def test_flags_are_the_largest_set_within_the_limit() -> None:

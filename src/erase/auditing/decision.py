@@ -1,15 +1,7 @@
 """What out-of-sample probabilities say about given labels: pure functions of (given, proba).
 
-A node's true class k has probability P_k, and becomes the given label g with probability T[k, g]:
-
-    p(g) = Σ_k P_k T[k, g],        P(k | g) = P_k T[k, g] / p(g).
-
-T is found by expectation–maximisation on p(g) over all labelled nodes, drawn towards noise that
-treats all classes alike by a number of imagined labels. The judge's probabilities are calibrated
-on the way by a power, P ∝ proba^τ: a judge that learnt from wrong labels is less sure of the true
-class than it should be, and how far p(g) stays below 1 even where the judge is surest tells noise
-from honest doubt. Every power and every number of imagined labels is weighed by how well it
-predicts given labels that took part neither in P nor in T.
+The model of how labels go wrong is that of :mod:`erase.transition`; here it is fitted to all
+labels, its uncertainty is measured, and labels are flagged.
 """
 
 from dataclasses import dataclass
@@ -19,19 +11,12 @@ from numpy.typing import NDArray
 
 from erase.errors import EraseError
 from erase.seeds import numpy_stream
+from erase.transition import Choices, choose, log_proba, maximise, posteriors, powered
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
-_POWERS = np.geomspace(0.5, 8.0, 9)
-_IMAGINED = (0.5, 5.0, 50.0)  # labels of each class that are flipped to all others alike
-_SMALLEST = 1e-6  # a judge's zero: nothing is impossible
-# Counts added to T besides: a class that nobody holds keeps its label, and any flip is possible.
-_KEPT, _POSSIBLE = 1.0, 0.01
-_LEAST_NOISE = 1e-3
-_MOST_STEPS, _SMALL_STEP = 100, 1e-4
 _FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weigh a choice
-_NEGLIGIBLE = 0.01  # weight below which a choice is left out
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
 
@@ -93,17 +78,12 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     """
     given, proba = _checked(given, proba, max_false_alarms)
     judged = np.bincount(given)[given] > 1
-    order = np.argsort(given, kind="stable")  # sums over a class become sums over a stretch
-    order = order[judged[order]]
-    fits = _fit(given[order], np.log(np.maximum(proba[order], _SMALLEST)), seed)
-    posterior = np.zeros_like(proba)
-    transition = np.zeros((proba.shape[1], proba.shape[1]))
-    for fit in fits:
-        posterior[order] += fit.weight * _posterior(given[order], fit.calibrated, fit.transition)
-        alone = _posterior(given[~judged], proba[~judged], fit.transition)
-        posterior[~judged] += fit.weight * alone
-        transition += fit.weight * fit.transition
-    rates, transitions = _resampled(given[order], fits, seed)
+    choices = _choices(given[judged], proba[judged], seed)
+    posterior = np.empty_like(proba)
+    posterior[judged] = choices.posterior(given[judged], proba[judged])
+    posterior[~judged] = posteriors(given[~judged], proba[~judged], choices.transition)
+    transition = choices.transition
+    rates, transitions = _resampled(given[judged], proba[judged], choices, seed)
     quality = posterior[np.arange(len(given)), given]
     suggested = posterior.argmax(1)
     is_issue = np.zeros(len(given), dtype=bool)
@@ -147,111 +127,16 @@ def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
     return flagged
 
 
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """A power of the judge's probabilities, imagined labels, and the T that goes with them.
-
-    Attributes:
-        calibrated: [n, K] P ∝ proba^τ.
-        imagined: labels of each class.
-        transition: [K, K].
-        weight: how well it predicts labels beside the others; weights sum to 1.
-    """
-
-    calibrated: Floats
-    imagined: float
-    transition: Floats
-    weight: float
-
-
-def _fit(given: Classes, logs: Floats, seed: int) -> list[_Choice]:
-    """Return the choices that matter, for labels sorted by class and log-probabilities."""
-    n, k = logs.shape
+def _choices(given: Classes, proba: Floats, seed: int) -> Choices:
+    """Return calibrations and transition matrices, weighed by some labels and fitted to all."""
     stream = numpy_stream(seed, "held-out labels")
-    some = np.sort(stream.permutation(n)[:_WEIGHED])
-    fold = stream.permutation(len(some)) % min(_FOLDS, len(some))
-    start = np.full((k, k), 0.1 / max(k - 1, 1)) + (0.9 - 0.1 / max(k - 1, 1)) * np.eye(k)
-    choices, evidence = [], []
-    for power in _POWERS:
-        calibrated = _calibrated(logs[some], power)
-        for imagined in _IMAGINED:
-            transition = _maximise(given[some], calibrated, None, start, imagined, _MOST_STEPS)
-            held_out = _held_out(given[some], calibrated, fold, transition, imagined)
-            choices.append((power, imagined, transition))
-            evidence.append(held_out)
-    weights = _softmax(np.array(evidence))
-    weights = np.where(weights < _NEGLIGIBLE, 0.0, weights)
-    weights /= weights.sum()
-    fits = []
-    for (power, imagined, transition), weight in zip(choices, weights, strict=True):
-        if weight > 0:
-            calibrated = _calibrated(logs, power)
-            transition = _maximise(given, calibrated, None, transition, imagined, _MOST_STEPS)
-            fits.append(_Choice(calibrated, imagined, transition, float(weight)))
-    return fits
+    some = np.sort(stream.permutation(len(given))[:_WEIGHED])
+    folds = stream.permutation(len(some)) % min(_FOLDS, len(some))
+    choices = choose(given[some], proba[some], folds=folds)
+    return choices.refitted(given, proba) if len(some) < len(given) else choices
 
 
-def _calibrated(logs: Floats, power: float) -> Floats:
-    calibrated: Floats = np.exp(power * (logs - logs.max(1, keepdims=True)))
-    calibrated /= calibrated.sum(1, keepdims=True)
-    return calibrated
-
-
-def _held_out(
-    given: Classes, calibrated: Floats, fold: Classes, start: Floats, imagined: float
-) -> float:
-    """Return Σ log p(g) of every fold under the T of the others."""
-    total = 0.0
-    for index in range(fold.max() + 1):
-        inside, outside = fold == index, fold != index
-        transition = _maximise(
-            given[outside], calibrated[outside], None, start, imagined, _MOST_STEPS
-        )
-        total += np.log((calibrated[inside] * transition[:, given[inside]].T).sum(1)).sum()
-    return float(total)
-
-
-def _posterior(given: Classes, calibrated: Floats, transition: Floats) -> Floats:
-    """Return P(k | g) [n, K]."""
-    joint: Floats = calibrated * transition[:, given].T
-    joint /= joint.sum(1, keepdims=True)
-    return joint
-
-
-def _maximise(
-    given: Classes,
-    calibrated: Floats,
-    weights: Floats | None,
-    transition: Floats,
-    imagined: float,
-    most_steps: int,
-) -> Floats:
-    """Return the T [K, K] that expectation–maximisation ends at, from labels sorted by class.
-
-    Row k is the expected counts of labels g of class k, plus imagined ones with the flips of all
-    classes together: a share ρ leaves its class, for every other class alike.
-    """
-    k = len(transition)
-    eye = np.eye(k)
-    present, starts = np.unique(given, return_index=True)
-    for _ in range(most_steps):
-        posterior = _posterior(given, calibrated, transition)
-        if weights is not None:
-            posterior *= weights[:, None]
-        counts = np.zeros((k, k))
-        counts[:, present] = np.add.reduceat(posterior, starts, axis=0).T
-        rate = max(1 - float(np.trace(counts)) / counts.sum(), _LEAST_NOISE)
-        alike = rate / max(k - 1, 1) * (1 - eye) + (1 - rate) * eye
-        counts += imagined * alike + _KEPT * eye + _POSSIBLE
-        later = counts / counts.sum(1, keepdims=True)
-        moved = np.abs(later - transition).max()
-        transition = later
-        if moved < _SMALL_STEP:
-            break
-    return transition
-
-
-def _resampled(given: Classes, fits: list[_Choice], seed: int) -> tuple[Floats, Floats]:
+def _resampled(given: Classes, proba: Floats, choices: Choices, seed: int) -> tuple[Floats, Floats]:
     """Return the noise rate [B] and T [B, K, K] of B samples of the nodes with replacement.
 
     Each sample takes one of the choices, as often as its weight says: what is not known about the
@@ -259,14 +144,23 @@ def _resampled(given: Classes, fits: list[_Choice], seed: int) -> tuple[Floats, 
     """
     stream = numpy_stream(seed, "resampled labels")
     n = len(given)
-    taken = stream.choice(len(fits), size=_RESAMPLES, p=[fit.weight for fit in fits])
+    order = np.argsort(given, kind="stable")
+    given, logs = given[order], log_proba(proba[order])
+    taken = stream.choice(len(choices.weights), size=_RESAMPLES, p=choices.weights)
+    calibrations = {power: powered(logs, power) for power in set(choices.powers[taken])}
     rates, transitions = [], []
-    for fit in (fits[index] for index in taken):
+    for index in taken:
         weights = stream.multinomial(n, np.full(n, 1 / n)).astype(float)
-        transition = _maximise(
-            given, fit.calibrated, weights, fit.transition, fit.imagined, _RESAMPLED_STEPS
-        )
-        quality = _posterior(given, fit.calibrated, transition)[np.arange(n), given]
+        calibrated = calibrations[choices.powers[index]]
+        transition = maximise(
+            given,
+            calibrated[None],
+            choices.imagined[index][None],
+            choices.transitions[index],
+            weights=weights,
+            most_steps=_RESAMPLED_STEPS,
+        )[0]
+        quality = posteriors(given, calibrated, transition)[np.arange(n), given]
         rates.append(max(0.0, 1 - weights @ quality / n))
         transitions.append(transition)
     return np.array(rates), np.array(transitions)
@@ -275,12 +169,6 @@ def _resampled(given: Classes, fits: list[_Choice], seed: int) -> tuple[Floats, 
 def _around(value: float, samples: Floats) -> tuple[float, float]:
     low, high = np.percentile(samples, _INTERVAL)
     return min(float(low), value), max(float(high), value)
-
-
-def _softmax(logs: Floats) -> Floats:
-    shares: Floats = np.exp(logs - logs.max())
-    shares /= shares.sum()
-    return shares
 
 
 def lonely_labels(count: int) -> EraseError:

@@ -12,9 +12,10 @@ from sklearn.base import clone
 
 from erase.auditing.decision import lonely_labels
 from erase.errors import EraseError
-from erase.methods.base import NodeClassifier, resolve_device
+from erase.methods.base import CrossFit, NodeClassifier, resolve_device
 from erase.seeds import numpy_stream
 from erase.task import NodeTask
+from erase.transition import deal
 
 Nodes = NDArray[np.int64]
 
@@ -70,19 +71,28 @@ def out_of_sample(
     given = task.y.numpy()
     labelled = np.flatnonzero(given >= 0)
     fold = np.full(len(given), -1)
-    fold[labelled] = deal(given[labelled], int(folds), seed)
-    tasks = fold_tasks(task, fold, seed)
-    proba = np.zeros((len(given), task.num_classes), np.float32)
-    by_fold = np.empty((len(tasks), *proba.shape), np.float32)
+    stream = numpy_stream(seed, "audit folds")
+    fold[labelled] = deal(given[labelled], int(folds), stream)
+    crossed = method.cross_fit(task, fold, progress=progress)
+    if crossed is None:
+        crossed = _one_by_one(method, fold_tasks(task, fold, seed), progress)
+    proba = crossed.proba.mean(0)
+    proba[labelled] = crossed.proba[fold[labelled], labelled]
+    unknown = labelled[~crossed.taught[fold[labelled], given[labelled]]]
+    proba[unknown] = 1 / task.num_classes
+    return Judged(given.copy(), proba, fold, crossed.embedding, crossed.proba)
+
+
+def _one_by_one(method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool) -> CrossFit:
+    """Return what a model of each task says."""
+    said = []
     embedding = np.empty(0, np.float32)
-    for k, model in enumerate(_fitted(method, tasks, progress)):
-        said = by_fold[k] = model.predict_proba()
-        judged = fold == k
-        known = np.isin(given, given[tasks[k].train_mask.numpy()])
-        proba[judged] = np.where(known[judged, None], said[judged], 1 / task.num_classes)
-        proba[fold < 0] += said[fold < 0] / len(tasks)
-        embedding = model.transform() if k == 0 else embedding
-    return Judged(given.copy(), proba, fold, embedding, by_fold)
+    for model in _fitted(method, tasks, progress):
+        said.append(model.predict_proba())
+        embedding = embedding if len(said) > 1 else model.transform()
+    classes = np.arange(tasks[0].num_classes)
+    taught = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
+    return CrossFit(np.stack(said), taught, embedding)
 
 
 def check_folds(task: NodeTask, folds: int) -> None:
@@ -99,25 +109,6 @@ def check_folds(task: NodeTask, folds: int) -> None:
         raise lonely_labels(len(given))
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
         raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
-
-
-def deal(classes: Nodes, folds: int, seed: int) -> Nodes:
-    """Return the fold of each of n labels [n], every class spread as evenly as possible.
-
-    Labels sorted by class, at random inside a class, are dealt out like cards: folds differ in
-    size by one at most, and so do the numbers of any class in them.
-
-    Args:
-        classes: [n].
-        folds: how many; of fewer labels each is a fold of its own.
-        seed: of the order inside classes.
-    """
-    n = len(classes)
-    shuffled = numpy_stream(seed, "audit folds").permutation(n)
-    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
-    fold = np.empty(n, np.int64)
-    fold[order] = np.arange(n) % folds
-    return fold
 
 
 def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:

@@ -15,6 +15,7 @@ from erase.methods.gce import GCE
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.mcr2 import MCR2
 from erase.methods.pignn import PIGNN
+from erase.methods.relabelling import Relabelling
 from erase.methods.rtgnn import RTGNN
 from erase.methods.smoothed import SmoothedLogReg
 
@@ -30,6 +31,7 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "pignn": PIGNN,
     "label-propagation": LabelPropagation,
     "smoothed": SmoothedLogReg,
+    "relabelling": Relabelling,
 }
 
 

@@ -99,6 +99,21 @@ class Range:
     whole: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """What models that miss one fold of the labels each say of all nodes.
+
+    Attributes:
+        proba: [folds, N, K].
+        taught: [folds, K] whether the model was taught a label of the class.
+        embedding: [N, D].
+    """
+
+    proba: NDArray[np.float32]
+    taught: NDArray[np.bool_]
+    embedding: NDArray[np.float32]
+
+
 COUNT = Number(low=1, whole=True)
 POSITIVE = Number(low=0, open_low=True)
 SHARE = Number(low=0, high=1)
@@ -251,6 +266,20 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         for model, fit, task in zip(models, fits, tasks, strict=True):
             model._keep(fit, task.label_values, task.class_names, task.notes)
         return models
+
+    def cross_fit(
+        self, task: NodeTask, fold: NDArray[np.int64], *, progress: bool = False
+    ) -> CrossFit | None:
+        """Return what models say that miss one fold of the labels each, if one fit yields them all.
+
+        None, as here, where a model has to be fitted for every fold.
+
+        Args:
+            task: the graph and its labels.
+            fold: [N] of each labelled node, -1 elsewhere.
+            progress: show how far it has come.
+        """
+        return None
 
     def check_params(self) -> None:
         """Raise an EraseError for the first parameter that cannot be used."""

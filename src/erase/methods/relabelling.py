@@ -1,0 +1,394 @@
+"""Relabelling by evidence: every given label used, none believed, no clean one needed."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from erase.heads import Regressions
+from erase.methods.base import (
+    COUNT,
+    Constraint,
+    CrossFit,
+    NodeClassifier,
+    Number,
+    OneOf,
+    Range,
+    resolve_device,
+)
+from erase.seeds import numpy_stream
+from erase.task import NodeTask
+from erase.train import Fit, Loop, Outcome
+from erase.transition import Choices, choose, deal, softmax
+from erase.views import views_of
+
+Floats = NDArray[np.float64]
+Nodes = NDArray[np.int64]
+
+_STRENGTHS = (1.0, 3.0)  # C of the two regressions
+_ABSENT = 1e-3  # a class with less than that of all targets has no example
+_SHARPNESS = 20.0  # of the softmax over cosines with class means
+_VIEWS = 2  # how many of the views are taken further
+# Between rounds: few choices, since only the posterior is wanted.
+_POWERS, _IMAGINED = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
+_INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
+_MANY, _FEW = 5_000, 10  # labels
+_CALIBRATION_FOLDS = 3
+_STACKING_STEPS = 8
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Relabelling(NodeClassifier):
+    """Classifiers on smoothed features, taught in rounds by what given labels probably mean.
+
+    1. Views: features alone, smoothed over near neighbours, and far over edges and likeness; the
+       two that predict given labels best are kept (:func:`erase.views.views_of`).
+    2. In the first round class means and two logistic regressions learn the labels as given. By
+       folds they say what they think of labels they have not seen; from that a transition matrix T
+       follows by expectation–maximisation, and from T what each label probably means:
+       P(k | g) ∝ P_k T[k, g] (:mod:`erase.transition`). The next round learns these posteriors.
+    3. All of this is done once for every fold of the labels without that fold. How well each
+       classifier of each round then predicts the fold's labels, through a T of its own, decides
+       what it counts in the final mixture.
+
+    Validation labels train as well: selection is by folds. There are no epochs, so the history is
+    empty and a checkpoint is never written.
+
+    Args:
+        width: of the reduced features, where there are more.
+        rounds: how often labels are reconsidered.
+        folds: how many parts of the labels take turns as evidence.
+        seed: of the folds.
+        device: "auto", "cpu" or "cuda".
+
+    Besides what every method learns, `transition_`, `quality_` and `evidence_` are properties.
+    """
+
+    constraints: ClassVar[dict[str, Constraint]] = NodeClassifier.constraints | {
+        "width": COUNT,
+        "rounds": Number(low=0, whole=True),
+        "folds": Number(low=2, whole=True),
+    }
+    space: ClassVar[dict[str, Range | OneOf]] = {
+        "width": Range(64, 512, log=True, whole=True),
+        "rounds": Range(0, 3, whole=True),
+    }
+
+    width: int = 256
+    rounds: int = 2
+    folds: int = 5
+
+    def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
+        views = self._views(tasks[0])
+        fits = []
+        for task, seed in zip(tasks, seeds, strict=True):
+            given = task.y[task.y >= 0].numpy()
+            fold = deal(given, self.folds, numpy_stream(seed, "relabelling folds"))
+            mixture = _Mixture(self, task, views, fold, seed, loop.progress)
+            fits.append(mixture.fit())
+        return fits
+
+    def cross_fit(self, task: NodeTask, fold: Nodes, *, progress: bool = False) -> CrossFit:
+        """Return what the classifiers that miss one fold of labels each say; one fit does it all.
+
+        Args:
+            task: the graph and its labels.
+            fold: [N] of each labelled node, -1 elsewhere.
+            progress: show views and rounds.
+        """
+        self.check_params()
+        views = self._views(task)
+        mixture = _Mixture(self, task, views, fold[task.y.numpy() >= 0], self.seed, progress)
+        return CrossFit(mixture.by_fold(), mixture.taught(), mixture.embedding())
+
+    def _views(self, task: NodeTask) -> dict[str, Tensor]:
+        device = resolve_device(self.device)
+        return views_of(task.x.to(device), task.edge_index.to(device), width=self.width)
+
+    @property
+    def transition_(self) -> Floats:
+        """P(given class | true class) [K, K], ``[true, given]``."""
+        return self._fitted().weights["transition"].numpy()
+
+    @property
+    def quality_(self) -> Floats:
+        """Probability that the given label is right [N]; NaN where none is given."""
+        quality: Floats = self._fitted().weights["quality"].numpy()
+        return np.where(quality < 0, np.nan, quality)
+
+    @property
+    def evidence_(self) -> dict[tuple[str, int, str], float]:
+        """What each classifier counts in the mixture, by view, round and kind."""
+        prefix = "evidence/"
+        found = {}
+        for name, value in self._fitted().weights.items():
+            if name.startswith(prefix):
+                view, number, kind = name.removeprefix(prefix).split("/")
+                found[view, int(number), kind] = float(value)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """One kind of classifier in one round on one view, trained for every fold and for all labels.
+
+    Attributes:
+        name: view, round and kind.
+        view: [N, D] what it looks at.
+        weights: [F+1, D, K] one classifier for every fold that it misses, the last misses none.
+        intercepts: [F+1, 1, K].
+    """
+
+    name: tuple[str, int, str]
+    view: Tensor
+    weights: Tensor
+    intercepts: Tensor
+
+    def proba(self, model: int, rows: Tensor | None = None) -> Floats:
+        """Return the probabilities [n, K] by one of the F+1 classifiers; all nodes by default."""
+        view = self.view if rows is None else self.view[rows]
+        logits = view @ self.weights[model] + self.intercepts[model]
+        return logits.softmax(1).cpu().numpy().astype(np.float64)
+
+
+class _Mixture:
+    """The candidates of one task, calibrated and weighed by labels they have not seen."""
+
+    def __init__(
+        self,
+        method: Relabelling,
+        task: NodeTask,
+        views: dict[str, Tensor],
+        fold: Nodes,
+        seed: int,
+        progress: bool,
+    ) -> None:
+        self._task, self._fold = task, fold
+        self._labelled = (task.y >= 0).nonzero().squeeze(1)
+        self._given = task.y[self._labelled].numpy()
+        self._progress = progress
+        enough = len(self._given) >= _FEW
+        rounds = method.rounds if enough else 0
+        inner = _INNER_FOLDS if len(self._given) <= _MANY else _INNER_FOLDS_OF_MANY
+        self._inner = deal(self._given, inner, numpy_stream(seed, "relabelling rounds"))
+        stream = numpy_stream(seed, "relabelling calibration")
+        self._some = np.sort(stream.permutation(len(self._given))[:_MANY])
+        self._calibration = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
+        self._candidates: list[_Candidate] = []
+        for name, view in self._most_telling(views).items():
+            self._candidates += self._train_view(name, view, rounds)
+        self._held_out = [self._out_of_fold(candidate) for candidate in self._candidates]
+        self._choices = [
+            self._choose(proba, imagined=_IMAGINED, folds=self._calibration)
+            for proba in self._held_out
+        ]
+        self._shares = _stack(np.stack([choices.likelihood for choices in self._choices]))
+
+    def fit(self) -> Fit:
+        """Return the mixture as a fit."""
+        proba = self._mix(candidate.proba(-1) for candidate in self._candidates)
+        held_out = self._mix(self._held_out)
+        judged = self._choose(held_out, folds=self._calibration)
+        posterior = judged.posterior(self._given, held_out)
+        labels = proba.argmax(1)
+        rows = self._labelled.numpy()
+        labels[rows] = posterior.argmax(1)
+        quality = np.full(len(proba), -1.0)
+        quality[rows] = posterior[np.arange(len(rows)), self._given]
+        found = {"transition": judged.transition, "quality": quality}
+        weights = {name: torch.from_numpy(value) for name, value in found.items()}
+        for candidate, share in zip(self._candidates, self._shares, strict=True):
+            view, number, kind = candidate.name
+            weights[f"evidence/{view}/{number}/{kind}"] = torch.tensor(share)
+        outcome = Outcome(
+            torch.from_numpy(proba.astype(np.float32)),
+            torch.from_numpy(self.embedding()),
+            torch.from_numpy(labels),
+        )
+        return Fit(outcome, best_epoch=0, history=[], weights=weights)
+
+    def by_fold(self) -> NDArray[np.float32]:
+        """Return what the classifiers that miss fold f say of every node [F, N, K]."""
+        said = [
+            self._mix(candidate.proba(fold) for candidate in self._candidates)
+            for fold in range(int(self._fold.max()) + 1)
+        ]
+        return np.stack(said).astype(np.float32)
+
+    def taught(self) -> NDArray[np.bool_]:
+        """Return whether the classifiers that miss fold f saw a label of class k [F, K]."""
+        labels = np.eye(self._task.num_classes)[self._given]
+        counts = ~self._misses()[:-1] @ labels
+        taught: NDArray[np.bool_] = counts > 0
+        return taught
+
+    def embedding(self) -> NDArray[np.float32]:
+        """Return the view that counts most [N, D]."""
+        totals: dict[str, float] = {}
+        for candidate, share in zip(self._candidates, self._shares, strict=True):
+            totals[candidate.name[0]] = totals.get(candidate.name[0], 0.0) + share
+        best = max(totals, key=lambda name: totals[name])
+        view = next(c.view for c in self._candidates if c.name[0] == best)
+        return view.cpu().numpy()
+
+    def _mix(self, probas: Iterable[Floats]) -> Floats:
+        """Return the calibrated probabilities of all candidates, as their shares say."""
+        mean: Floats | float = 0.0
+        for share, choices, proba in zip(self._shares, self._choices, probas, strict=True):
+            mean = mean + share * choices.calibrated(proba)
+        return np.asarray(mean)
+
+    def _choose(self, proba: Floats, **options: Any) -> Choices:
+        """Return calibrations of `proba` [n, K], chosen by some of the labels, which is enough."""
+        return choose(self._given[self._some], proba[self._some], **options)
+
+    def _most_telling(self, views: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the views from which given labels are best predicted, in their order."""
+        evidence = {}
+        for name, view in views.items():
+            rows = Regressions(view[self._labelled.to(view.device)])
+            targets = self._as_given(view)
+            candidate = _regressions(name, 0, view, rows, targets, self._misses(), 1.0)
+            choices = self._choose(self._out_of_fold(candidate), powers=_POWERS, imagined=_IMAGINED)
+            evidence[name] = float(np.log(choices.likelihood).sum())
+        best = sorted(evidence, key=lambda name: -evidence[name])[:_VIEWS]
+        return {name: view for name, view in views.items() if name in best}
+
+    def _train_view(self, name: str, view: Tensor, rounds: int) -> list[_Candidate]:
+        """Return the candidates of all rounds on one view."""
+        rows = Regressions(view[self._labelled.to(view.device)])
+        targets = self._as_given(view)
+        candidates = []
+        for number in range(rounds + 1):
+            if self._progress:
+                print(f"View {name}, round {number} of {rounds} …", file=sys.stderr)
+            trained = list(_classifiers(name, number, view, rows, targets, self._misses()))
+            candidates += trained
+            if number < rounds:
+                targets = self._reconsidered(name, number, view, rows, targets)
+        return candidates
+
+    def _as_given(self, view: Tensor) -> Tensor:
+        """Return the given labels as targets for each of the F+1 classifiers [F+1, n, K]."""
+        labels = torch.from_numpy(self._given).to(view.device)
+        hot = one_hot(labels, self._task.num_classes).float()
+        return hot.expand(len(self._misses()), -1, -1)
+
+    def _misses(self) -> NDArray[np.bool_]:
+        """Return which labels each of the F+1 classifiers does not see [F+1, n]."""
+        folds = np.arange(int(self._fold.max()) + 2)  # nobody is in the last
+        missed: NDArray[np.bool_] = self._fold == folds[:, None]
+        return missed
+
+    def _reconsidered(
+        self, name: str, number: int, view: Tensor, rows: Regressions, targets: Tensor
+    ) -> Tensor:
+        """Return what the labels probably mean, for each of the F+1 classifiers [F+1, n, K].
+
+        Nothing here sees the fold that the classifier will be judged by: for each of them, inner
+        folds of the labels that it does see are held out in turn.
+        """
+        inner = np.arange(int(self._inner.max()) + 1)
+        later = targets.clone()
+        for model, missed in enumerate(self._misses()):
+            hidden = missed | (self._inner == inner[:, None])  # [J, n]
+            seen = np.flatnonzero(~missed)
+            some = self._some[~missed[self._some]]
+            asked = targets[model].expand(len(inner), -1, -1)
+            posteriors, evidence = [], []
+            for candidate in _classifiers(name, number, view, rows, asked, hidden):
+                said = _of_own_fold(candidate, rows.rows, self._inner)
+                choices = choose(self._given[some], said[some], powers=_POWERS, imagined=_IMAGINED)
+                posteriors.append(choices.posterior(self._given[seen], said[seen]))
+                evidence.append(float(np.log(choices.likelihood).sum()))
+            mean = np.tensordot(softmax(np.array(evidence)), np.stack(posteriors), 1)
+            later[model, seen] = torch.from_numpy(mean).to(later)
+        return later
+
+    def _out_of_fold(self, candidate: _Candidate) -> Floats:
+        """Return the probabilities of labelled nodes by the classifier that missed them [n, K]."""
+        rows = candidate.view[self._labelled.to(candidate.view.device)]
+        return _of_own_fold(candidate, rows, self._fold)
+
+
+def _of_own_fold(candidate: _Candidate, rows: Tensor, fold: Nodes) -> Floats:
+    """Return the probabilities of each row [n, K] by the classifier with its fold's number."""
+    said = np.empty((len(rows), candidate.weights.shape[2]))
+    for model in range(int(fold.max()) + 1):
+        inside = np.flatnonzero(fold == model)
+        logits = rows[inside] @ candidate.weights[model] + candidate.intercepts[model]
+        said[inside] = logits.softmax(1).cpu().numpy()
+    return said
+
+
+def _classifiers(
+    name: str,
+    number: int,
+    view: Tensor,
+    rows: Regressions,
+    targets: Tensor,
+    hidden: NDArray[np.bool_],
+) -> Iterator[_Candidate]:
+    """Yield the classifiers of a round.
+
+    Args:
+        name: of the view.
+        number: of the round.
+        view: [N, D].
+        rows: those of labelled nodes [n, D].
+        targets: [M, n, K] what each of M classifiers learns.
+        hidden: [M, n] what it does not see.
+    """
+    yield _class_means(name, number, view, rows, targets, hidden)
+    for strength in _STRENGTHS:
+        yield _regressions(name, number, view, rows, targets, hidden, strength)
+
+
+def _class_means(
+    name: str,
+    number: int,
+    view: Tensor,
+    rows: Regressions,
+    targets: Tensor,
+    hidden: NDArray[np.bool_],
+) -> _Candidate:
+    """Return softmax(20 cos(h, mean of class k))."""
+    seen = torch.from_numpy(~hidden).to(rows.rows)[..., None]
+    wanted = targets * seen
+    weights = _SHARPNESS * normalize(wanted.mT @ rows.rows, dim=2).mT  # [M, D, K]
+    absent = wanted.sum(1, keepdim=True) < _ABSENT
+    intercepts = weights.new_zeros(absent.shape).masked_fill(absent, -torch.inf)
+    return _Candidate((name, number, "means"), view, weights, intercepts)
+
+
+def _regressions(
+    name: str,
+    number: int,
+    view: Tensor,
+    rows: Regressions,
+    targets: Tensor,
+    hidden: NDArray[np.bool_],
+    strength: float,
+) -> _Candidate:
+    seen = torch.from_numpy(~hidden).to(rows.rows)
+    weights, intercepts = rows.solve(targets, seen, strength)
+    return _Candidate((name, number, f"C={strength:g}"), view, weights, intercepts)
+
+
+def _stack(likelihood: Floats) -> Floats:
+    """Return the shares [C] of a mixture under which labels of likelihood [C, n] are most probable.
+
+    A few steps of expectation–maximisation from equal shares: carried to the end they would be
+    surer of the best candidate than so many labels can tell.
+    """
+    shares = np.full(len(likelihood), 1 / len(likelihood))
+    for _ in range(_STACKING_STEPS):
+        owed = shares[:, None] * likelihood
+        shares = (owed / owed.sum(0)).mean(1)
+    return shares

@@ -1,0 +1,195 @@
+"""Relabelling: what labels mean after wrong ones were found, what nobody may see, what counts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from conftest import two_communities
+from erase.bench.run import PROTOCOLS, given_labels
+from erase.datasets import load_dataset
+from erase.heads import Regressions
+from erase.methods import load_model, relabelling
+from erase.methods.relabelling import Relabelling, _stack
+from erase.methods.smoothed import SmoothedLogReg
+from erase.noise import corrupt
+from erase.task import NodeTask
+from erase.transition import deal
+
+
+def noisy(kind: str = "symmetric", rate: float = 0.3, size: int = 60, seed: int = 0) -> Data:
+    graph = two_communities(classes=3, size=size)
+    return corrupt(graph, kind, rate, seed=seed, on="train+val")
+
+
+def small(**changes: Any) -> Relabelling:
+    options: dict[str, Any] = {"device": "cpu", "width": 12}
+    return Relabelling(**(options | changes))
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("symmetric", 0.4), ("pair", 0.3)])
+def test_wrong_labels_are_found_put_right_and_counted(kind: str, rate: float) -> None:
+    clean = two_communities(classes=3, size=60)
+    given = noisy(kind, rate)
+    model = small().fit(given)
+    labelled = (clean.train_mask | clean.val_mask).numpy()
+    wrong = (given.y != clean.y).numpy()[labelled]
+    quality = model.quality_[labelled]
+    assert np.isnan(model.quality_[~labelled]).all()
+    assert quality[wrong].max() < 0.5 < np.median(quality[~wrong])
+    assert 1 - quality.mean() == pytest.approx(wrong.mean(), abs=0.06)
+    assert (model.labels_[labelled] == clean.y.numpy()[labelled]).mean() > 0.95
+    assert model.score(clean) > 0.95
+    truth = np.zeros((3, 3))
+    np.add.at(truth, (clean.y[labelled], given.y[labelled]), 1)
+    np.testing.assert_allclose(model.transition_, truth / truth.sum(1, keepdims=True), atol=0.1)
+    np.testing.assert_allclose(model.transition_.sum(1), 1)
+
+
+def test_a_round_teaches_what_the_labels_probably_mean() -> None:
+    clean, given = two_communities(classes=3, size=60), noisy()
+    task, model = NodeTask.from_data(given), small()
+    labelled = (task.y >= 0).nonzero().squeeze(1)
+    fold = np.arange(len(labelled)) % 3
+    views = model._views(task)
+    mixture = relabelling._Mixture(model, task, views, fold, 0, False)
+    rows = Regressions(views["far"][labelled])
+    before = mixture._as_given(views["far"])
+    after = mixture._reconsidered("far", 0, views["far"], rows, before)
+    assert after.shape == before.shape == (4, len(labelled), 3)
+    torch.testing.assert_close(after.sum(2), torch.ones(4, len(labelled)))
+    truth = clean.y[labelled]
+    for model_number in range(4):
+        seen = torch.from_numpy(fold != model_number)
+        belief = after[model_number, torch.arange(len(labelled)), truth]
+        wrong = (task.y[labelled] != truth) & seen
+        assert float(belief[wrong].mean()) > 0.7  # 0 before
+        right = float((task.y[labelled] == truth)[seen].float().mean())
+        assert float(belief[seen].mean()) > right + 0.02
+    assert not torch.equal(after[0], after[-1])
+
+
+def test_validation_labels_teach_like_training_labels() -> None:
+    given = noisy()
+    both = given.train_mask | given.val_mask
+    other = given.clone()
+    other.train_mask, other.val_mask = both, torch.zeros_like(both)
+    first, second = small().fit(given), small().fit(other)
+    np.testing.assert_array_equal(first.predict_proba(), second.predict_proba())
+
+
+def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
+    """Another label in fold 0 changes nothing that the classifiers without fold 0 learnt."""
+    task = NodeTask.from_data(noisy())
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 4, -1)
+    node = int(np.flatnonzero(fold == 0)[0])
+    y = task.y.clone()
+    y[node] = (y[node] + 1) % 3
+    changed = NodeTask(
+        x=task.x,
+        edge_index=task.edge_index,
+        y=y,
+        train_mask=task.train_mask,
+        val_mask=task.val_mask,
+        class_names=task.class_names,
+        label_values=task.label_values,
+    )
+
+    def weights(task: NodeTask) -> list[torch.Tensor]:
+        model = small()
+        mixture = relabelling._Mixture(model, task, model._views(task), fold[labelled], 0, False)
+        return [candidate.weights for candidate in mixture._candidates]
+
+    with pytest.MonkeyPatch.context() as patch:
+        # the inner folds are dealt by class: keep them where they are
+        dealt: dict[tuple[int, int], Any] = {}
+
+        def once(classes: Any, folds: int, stream: Any) -> Any:
+            return dealt.setdefault((len(classes), folds), deal(classes, folds, stream))
+
+        patch.setattr(relabelling, "deal", once)
+        before, after = weights(task), weights(changed)
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(before, after, strict=True))
+    assert not any(torch.equal(a[1], b[1]) for a, b in zip(before, after, strict=True))
+    assert not any(torch.equal(a[-1], b[-1]) for a, b in zip(before, after, strict=True))
+
+
+def test_cross_fitting_is_what_an_audit_needs() -> None:
+    task = NodeTask.from_data(noisy())
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 3, -1)
+    crossed = small().cross_fit(task, fold)
+    assert crossed.proba.shape == (3, task.num_nodes, 3)
+    np.testing.assert_allclose(crossed.proba.sum(2), 1, atol=1e-5)
+    assert crossed.taught.all()
+    lonely = np.where(task.y.numpy() == 2, 0, np.where(labelled, 1 + np.cumsum(labelled) % 2, -1))
+    crossed = small().cross_fit(task, lonely)
+    assert crossed.taught.tolist() == [[True, True, False], [True] * 3, [True] * 3]
+    assert crossed.proba[0, :, 2].mean() < 0.05
+    assert crossed.proba[1, :, 2].mean() > 0.2
+
+
+def test_stacking_prefers_what_predicts_labels() -> None:
+    rng = np.random.default_rng(0)
+    likelihood = rng.uniform(0.2, 0.4, size=(3, 200))
+    likelihood[1] += 0.3
+    shares = _stack(likelihood)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[1] > 0.9 > 0.1 > shares[0] > 0
+    np.testing.assert_allclose(_stack(np.full((4, 10), 0.3)), 0.25)
+
+
+def test_a_graph_of_strangers_is_left_aside() -> None:
+    """Edges that say nothing: the features alone are among the views that count."""
+    graph = two_communities(classes=3, size=60)
+    generator = torch.Generator().manual_seed(0)
+    graph.edge_index = torch.randint(180, (2, 3000), generator=generator)
+    given = corrupt(graph, "symmetric", 0.2, seed=0, on="train+val")
+    model = small().fit(given)
+    views = {view for view, _, _ in model.evidence_}
+    assert "features" in views
+    assert sum(share for (view, _, _), share in model.evidence_.items() if view == "features") > 0.4
+    smooth = SmoothedLogReg(device="cpu", width=12).fit(given).score(graph)
+    assert model.score(graph) > smooth + 0.05
+
+
+def test_few_labels_are_believed() -> None:
+    """Two labels are enough for an answer, too few to call one wrong."""
+    graph = two_communities(classes=2)
+    graph.train_mask = torch.arange(80) < 2
+    graph.val_mask = torch.zeros_like(graph.train_mask)
+    model = small().fit(graph)
+    assert np.isfinite(model.predict_proba()).all()
+    np.testing.assert_allclose(model.predict_proba().sum(1), 1, atol=1e-5)
+    assert {number for _, number, _ in model.evidence_} == {0}
+    assert model.predict()[:2].tolist() == [0, 1]
+
+
+def test_what_was_found_is_saved(tmp_path: Path) -> None:
+    model = small(rounds=1).fit(noisy())
+    model.save(tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert isinstance(loaded, Relabelling)
+    np.testing.assert_array_equal(loaded.transition_, model.transition_)
+    np.testing.assert_array_equal(loaded.quality_, model.quality_)
+    assert loaded.evidence_ == model.evidence_
+    assert sum(model.evidence_.values()) == pytest.approx(1)
+
+
+def test_the_seed_decides_the_folds() -> None:
+    given = noisy()
+    first, again, other = (small(seed=seed).fit(given).predict_proba() for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_it_beats_what_believes_its_labels_on_the_embedded_graph() -> None:
+    clean = load_dataset("debian")
+    given = given_labels(clean, "asymmetric", 0.4, 0, PROTOCOLS["honest"])
+    ours = Relabelling(device="cpu", width=64, rounds=1, folds=3).fit(given).score(clean)
+    theirs = SmoothedLogReg(device="cpu", width=64).fit(given).score(clean)
+    assert ours > theirs + 0.03
