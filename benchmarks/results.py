@@ -43,7 +43,9 @@ PAGE = DOCS / "results.md"
 LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 DATASETS = ("cora", "citeseer", "pubmed")
-PAPER_TABLES = tuple(name for name in TABLES if name not in ("clean", "detection", "smoke"))
+PAPER_TABLES = tuple(
+    name for name in TABLES if name not in ("clean", "corrected", "detection", "smoke")
+)
 HONEST_TABLES = ("main", "correction", "guidance")
 
 INTRODUCTION = """\
@@ -181,6 +183,7 @@ def page(evidence: Evidence) -> str:
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     found = _build("detection", records, "honest")
     parts += ["## Finding wrong labels", _section("detection", found)]
+    parts.append(_section("corrected", _build("corrected", records, "honest")))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
     if evidence.figures:

@@ -33,6 +33,7 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 from erase.auditing.folds import out_of_sample
+from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.detection import DetectionSetup, detects, score_detection
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
@@ -210,11 +211,15 @@ def _kinship(cell: Cell) -> str:
         return json.dumps([*draw, _kinship(setup.judge)])
     validates = PROTOCOLS[cell.protocol].validation != "none"
     settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
-    return json.dumps([cell.dataset, cell.method, settings, cell.labels_per_class, validates])
+    alike = [cell.dataset, cell.method, settings, cell.labels_per_class, validates]
+    if CORRECTED_BY in cell.params:  # an audit leaves every draw another number of labels
+        alike.append(cell.key)
+    return json.dumps(alike)
 
 
 def method_of(cell: Cell, device: str) -> NodeClassifier:
     """Return the method of a cell, told the noise rate if it asks for it, and nothing else."""
+    cell = without_correction(cell)
     method = METHODS[cell.method]
     told = {"noise_rate": cell.rate} if "noise_rate" in _defaults(method) else {}
     changes = {**told, **cell.params, "seed": cell.seed, "device": device}
@@ -309,13 +314,14 @@ def _classify(batch: Batch) -> list[Result]:
     given = [labels_of_cell(clean, cell) for cell in runs]
     method = method_of(runs[0], batch.device)
     with _watched(torch.device(method.device)) as used:
-        trained = method.fit_many(_tasks(given), [cell.seed for cell in runs])
+        seen = [labels_to_train(g, c, batch.device) for g, c in zip(given, runs, strict=True)]
+        trained = method.fit_many(_tasks(seen), [cell.seed for cell in runs])
     models = dict(zip(runs, trained, strict=True))
     about = _about(batch.device)
     results = []
-    for cell, seen in zip(batch.cells, given, strict=False):  # twins come last
+    for cell, told in zip(batch.cells, given, strict=False):  # twins come last
         model = models[cell]
-        scores: dict[str, float | None] = dict(score(model, clean, seen))
+        scores: dict[str, float | None] = dict(score(model, clean, told))
         if batch.shift and cell.noise != "none":
             scores |= _shift_scores(model, models[_clean_twin(cell)])
         record = Record(

@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from erase.auditing import JUDGE
+from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
     DETECTING,
     OUR_JUDGE,
@@ -34,7 +36,8 @@ class Grid:
         methods: names in ``METHODS``, or in ``DETECTING``, with a ``judge`` among the params.
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
-        params: values to try of a method's parameters, by name; all combinations.
+        params: values to try of a method's parameters, by name; all combinations. The values of
+            ``corrected_by`` are judges of an audit, see :mod:`erase.bench.correction`.
         labels_per_class: training labels kept of each class; None: all of the split.
     """
 
@@ -95,6 +98,7 @@ RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", *SANITY)
 ALL = (*TEN_RUNS, *RIVALS)
 WITHOUT_EPOCHS = ("label-propagation", "smoothed")
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
+CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
 CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
 
 
@@ -191,6 +195,13 @@ STUDIES: dict[str, Study] = {
                 {name: (value,) for name, value in judge.items()},
             )
             for judge in (OUR_JUDGE, THEIR_JUDGE)
+        ),
+    ),
+    "corrected": Study(
+        "methods on labels that an audit has corrected, beside the labels as they are",
+        tuple(
+            Grid(("cora", "citeseer"), BOTH, (0.3,), CORRECTED, range(5), ("honest",), params)
+            for params in ({}, {CORRECTED_BY: (JUDGE,)})
         ),
     ),
     "arxiv": Study(
@@ -385,6 +396,8 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                     "Remove the method, or the switch.",
                 )
             cell = DetectionSetup.of(cell).judge
+        check_correction(cell)
+        cell = without_correction(cell)
         method = METHODS[cell.method]
         known = set(method().get_params(deep=False)) - {"seed", "device"}
         if unknown := sorted(set(cell.params) - known):

@@ -47,6 +47,7 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
         raise EraseError(f"a table among {', '.join(TABLES)}", repr(name), "Choose one.")
     if protocol not in PROTOCOLS:
         raise EraseError(f"a protocol among {', '.join(PROTOCOLS)}", repr(protocol), "Choose one.")
+    protocol = layout.only_protocol or protocol
     records = list(records)
     kept = [
         record

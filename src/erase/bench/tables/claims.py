@@ -1,8 +1,11 @@
 """Sentences that a filled table supports: how often what was hoped for is so."""
 
 from collections.abc import Sequence
+from statistics import mean
 
 from erase.bench.detection import AUDIT, OUR_JUDGE, DetectionSetup
+from erase.bench.names import METHOD_NAMES
+from erase.bench.tables.numbers import signed
 from erase.bench.tables.table import Entry, Spot, Table
 
 NEAR = 0.1
@@ -33,6 +36,23 @@ def detection_claims(table: Table) -> tuple[str, ...]:
         goal = f"{NEAR} of the {asked} asked for" if asked else f"{NEAR}"
         claims.append(f"{shown}: within {goal} in {near} of {len(filled)} cells.")
     return tuple(claims)
+
+
+def correction_claims(table: Table) -> tuple[str, ...]:
+    """Return what each method gains from corrected labels, on average over the cells."""
+    gains: dict[str, list[float]] = {}
+    for panel in table.panels:
+        means = {line.row.key: [entry.mean for entry in line.entries] for line in panel.lines}
+        for method in (key for key in means if f"{key}:corrected" in means):
+            for before, after in zip(means[method], means[f"{method}:corrected"], strict=True):
+                if before is not None and after is not None:
+                    gains.setdefault(method, []).append(after - before)
+    return tuple(
+        f"{METHOD_NAMES[method]}: corrected labels change the accuracy by "
+        f"{signed(mean(found), 2)} points on average over {len(found)} cells, "
+        f"from {signed(min(found), 2)} to {signed(max(found), 2)}."
+        for method, found in gains.items()
+    )
 
 
 def _ours(column: Sequence[Spot]) -> Entry:

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from erase.auditing import JUDGE
+from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import AUDIT, OUR_JUDGE, THEIR_JUDGE
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Record
-from erase.bench.studies import BOTH, HEAVY, RATES, STUDIES
-from erase.bench.tables.claims import OURS, detection_claims
+from erase.bench.studies import BOTH, CORRECTED, HEAVY, RATES, STUDIES
+from erase.bench.tables.claims import OURS, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
 from erase.bench.tables.table import Measure, Place, Row, Table
 from erase.datasets import DATASETS
@@ -37,6 +39,7 @@ class Layout:
             the method's usual settings.
         is_ranked: whether rows are methods, which have ranks.
         any_protocol: whether the protocol of the records does not matter.
+        only_protocol: the one its records have, whichever is asked for; None: the one asked for.
         claims: sentences that the filled table supports.
         notes: sentences to read beside it.
     """
@@ -47,6 +50,7 @@ class Layout:
     about: str | None = None
     is_ranked: bool = False
     any_protocol: bool = False
+    only_protocol: str | None = None
     claims: Callable[[Table], tuple[str, ...]] = lambda table: ()
     notes: tuple[str, ...] = ()
 
@@ -160,6 +164,20 @@ def _detectors() -> tuple[Row, ...]:
         for name, label in DETECTOR_NAMES.items()
     ]
     return tuple(sorted(rows, key=lambda row: row.sanity))
+
+
+def _corrected() -> tuple[Row, ...]:
+    """Return each method on the labels as they are, and on labels that an audit has corrected."""
+    return tuple(
+        row
+        for name in CORRECTED
+        for row in (
+            Row(name, f"{METHOD_NAMES[name]}, labels as given", name),
+            Row(
+                f"{name}:corrected", f"{METHOD_NAMES[name]}, corrected", name, {CORRECTED_BY: JUDGE}
+            ),
+        )
+    )
 
 
 def _detection(records: Sequence[Record]) -> list[Frame]:
@@ -378,9 +396,22 @@ TABLES: dict[str, Layout] = {
         claims=detection_claims,
         notes=(
             "Nobody sees a clean label: training and validation labels are noisy, and all of them "
-            "are judged by models that did not see them. The audit has judges trained by ERASE, "
-            "its rivals have judges trained by cross-entropy; the rows without rank show what it "
+            "are judged by models that did not see them. The audit has its usual judges, its "
+            "rivals have judges trained by cross-entropy; the rows without rank show what it "
             "changes to exchange them.",
+        ),
+    ),
+    "corrected": Layout(
+        "Training on labels that the audit has corrected",
+        "corrected",
+        _grid(_TWO, (0.3,), _corrected()),
+        about="nobody",
+        only_protocol="honest",
+        claims=correction_claims,
+        notes=(
+            "As `erase fit --clean` does: training and validation labels, both noisy, are audited "
+            "by judges that see no other; what is found wrong gets the suggested label, or loses "
+            "its own where nobody can tell.",
         ),
     ),
     "smoke": Layout(

@@ -1,0 +1,40 @@
+"""Cells that train on labels which an audit has corrected, as `erase fit --clean` does."""
+
+from dataclasses import replace
+
+from torch_geometric.data import Data
+
+from erase.auditing import audit, judge_params
+from erase.bench.records import Cell
+from erase.errors import EraseError
+from erase.methods import METHODS
+
+CORRECTED_BY = "corrected_by"  # among a cell's params: the judge of the audit
+
+
+def without_correction(cell: Cell) -> Cell:
+    """Return the cell of the same method on the labels as they were given."""
+    params = {name: value for name, value in cell.params.items() if name != CORRECTED_BY}
+    return replace(cell, params=params)
+
+
+def check_correction(cell: Cell) -> None:
+    """Raise an EraseError for a judge that does not exist."""
+    judge = cell.params.get(CORRECTED_BY)
+    if CORRECTED_BY in cell.params and judge not in METHODS:
+        raise EraseError(
+            f"{CORRECTED_BY}, a method among {', '.join(METHODS)}",
+            f"{CORRECTED_BY} = {judge!r}",
+            "Name one, or leave it out.",
+        )
+
+
+def labels_to_train(given: Data, cell: Cell, device: str) -> Data:
+    """Return the labels that the method of a cell trains on: as `given`, or corrected before."""
+    judge = cell.params.get(CORRECTED_BY)
+    if judge is None:
+        return given
+    usual = METHODS[judge].preset(
+        dataset=cell.dataset, **judge_params(judge), seed=cell.seed, device=device
+    )
+    return audit(given, method=usual, seed=cell.seed).clean_graph(given)
