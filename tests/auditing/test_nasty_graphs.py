@@ -228,7 +228,7 @@ def test_what_stands_for_missing_features_is_told() -> None:
 
 
 def test_folds_are_never_empty() -> None:
-    found = erase.audit(blocks([0, 0, 0, 1, 1, 1], 3))
+    found = erase.audit(blocks([0, 0, 0, 1, 1, 1], 3), folds=10)
     assert found.settings["folds"] == 6
     assert f"{FOLDS} folds were asked for; 6 labels make 6." in found.notes
     many = erase.audit(communities(), folds=1000)

@@ -22,8 +22,8 @@ from erase.task import NodeTask
 from erase.version import __version__
 
 # What an audit takes that is told nothing else, in Python, by command and in studies.
-JUDGE = "smoothed"
-FOLDS = 10
+JUDGE = "relabelling"
+FOLDS = 5
 # Most epochs of a judge that is given by its name: an audit trains one for every fold.
 JUDGE_EPOCHS = 150
 

@@ -14,6 +14,8 @@ METHOD_NAMES: dict[str, str] = {
     "ce-gcn": "CE with GCN",
     "label-propagation": "label propagation",
     "smoothed": "smoothed features",
+    # ours beyond the paper
+    "relabelling": "relabelling",
 }
 
 DETECTOR_NAMES: dict[str, str] = {

@@ -94,9 +94,9 @@ RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 HEAVY = (0.3, 0.4, 0.5)
 TEN_RUNS = ("erase", "ce")  # the others have five
 SANITY = ("label-propagation", "ce-gcn", "smoothed")
-RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", *SANITY)
+RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", *SANITY, "relabelling")
 ALL = (*TEN_RUNS, *RIVALS)
-WITHOUT_EPOCHS = ("label-propagation", "smoothed")
+WITHOUT_EPOCHS = ("label-propagation", "smoothed", "relabelling")
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
 CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
 CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
@@ -127,6 +127,14 @@ STUDIES: dict[str, Study] = {
     "clean": Study(
         "every method without any noise",
         (Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(5), ("honest",)),),
+    ),
+    "beyond": Study(
+        "relabelling against every other method where nobody has clean labels",
+        (
+            Grid(CITATION_GRAPHS, BOTH, (0.1, 0.3, 0.5), ALL, range(10), ("honest",)),
+            Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(10), ("honest",)),
+            Grid(("debian", "computers", "cs"), BOTH, (0.3,), ALL, range(10), ("honest",)),
+        ),
     ),
     "eps2": Study(
         "the tolerance ε², and the shift of representations against it",
