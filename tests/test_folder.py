@@ -236,6 +236,13 @@ def reshape(folder: Path) -> None:
     (folder / MANIFEST).write_text(json.dumps(told))
 
 
+def cut_and_lie(folder: Path) -> None:
+    told = json.loads((folder / MANIFEST).read_text())
+    cut("y.npy")(folder)
+    told["arrays"]["y"]["bytes"] = (folder / "y.npy").stat().st_size
+    (folder / MANIFEST).write_text(json.dumps(told))
+
+
 def look_outside(folder: Path) -> None:
     told = json.loads((folder / MANIFEST).read_text())
     told["arrays"]["y"]["file"] = "../y.npy"
@@ -250,6 +257,7 @@ DAMAGES: dict[str, tuple[Any, str]] = {
     "cut edges": (cut("edge_index.npy"), r"edge_index.npy of .* bytes in place of"),
     "cut features": (cut("x.npy"), r"x.npy of .* bytes in place of"),
     "longer": (lengthen, r"y.npy of 168 bytes in place of 160"),
+    "cut with its manifest": (cut_and_lie, "y.npy, which is cut short"),
     "missing": (lambda folder: (folder / "y.npy").unlink(), "with no y.npy"),
     "another type": (retype, "another type or shape"),
     "no array": (lambda f: (f / "y.npy").write_bytes(b"#" * 160), "y.npy, which is no array"),
@@ -425,6 +433,7 @@ def test_memory_does_not_grow_with_the_edges(
 ) -> None:
     monkeypatch.setattr(erase.folder, "BLOCK", 2**12)
     monkeypatch.setattr(erase.folder, "LARGEST_BUCKET", 2**12)
+    monkeypatch.setattr(erase.folder, "BUCKETS", 4)  # so that they are dealt again
     rng = np.random.default_rng(0)
 
     def peak(chunks: int) -> int:
