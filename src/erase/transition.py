@@ -8,7 +8,8 @@ T is found by expectation–maximisation on p(g), drawn towards noise that treat
 a number of imagined labels. The probabilities are calibrated on the way by a power, P ∝ proba^τ: a
 model that learnt from wrong labels is less sure of the true class than it should be, and how far
 p(g) stays below 1 even where it is surest tells noise from honest doubt. Every power and every
-number of imagined labels is weighed by how well it predicts given labels that T has not seen.
+number of imagined labels is weighed by how well it predicts given labels that T has not seen, and
+by τ: where doubt and noise explain the labels equally well, few nodes being all alike, noise does.
 """
 
 from collections.abc import Sequence
@@ -116,7 +117,7 @@ def choose(
             inside = folds[order] == fold
             others = maximise(given[~inside], stack[:, ~inside], count, transitions)
             likelihood[:, inside] = predicted(given[inside], stack[:, inside], others)
-    weights = softmax(np.log(likelihood).sum(1))
+    weights = softmax(np.log(likelihood).sum(1) + np.log(power))
     kept = weights >= _NEGLIGIBLE * weights.max()
     weights = weights[kept] / weights[kept].sum()
     together = np.empty(len(given))

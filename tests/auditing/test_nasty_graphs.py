@@ -230,7 +230,7 @@ def test_what_stands_for_missing_features_is_told() -> None:
 def test_folds_are_never_empty() -> None:
     found = erase.audit(blocks([0, 0, 0, 1, 1, 1], 3), folds=10)
     assert found.settings["folds"] == 6
-    assert f"{FOLDS} folds were asked for; 6 labels make 6." in found.notes
+    assert "10 folds were asked for; 6 labels make 6." in found.notes
     many = erase.audit(communities(), folds=1000)
     assert many.settings["folds"] == 60
     assert "1000 folds were asked for; 60 labels make 60." in many.notes

@@ -207,7 +207,7 @@ def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
     assert {key: scores[key] for key in expected if key in scores} == {
         key: value for key, value in expected.items() if key in scores
     }
-    assert set(expected) - set(scores) == {"suggestions_right"}
+    assert set(expected) - set(scores) <= {"suggestions_right"}  # where nothing is suggested
     rate = found.decision.noise_rate
     assert scores["noise_rate"] == rate.value
     assert (scores["noise_rate_low"], scores["noise_rate_high"]) == (rate.low, rate.high)
