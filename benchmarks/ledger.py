@@ -45,15 +45,19 @@ def gaps(records: Mapping[str, Sequence[Record]]) -> list[str]:
         here = _finished(records.get(study, ()))
         missing = [cell for cell in STUDIES[study].cells() if cell not in here]
         if here and missing:
-            counts = Counter(map(_kind, missing))
-            listed = ", ".join(f"{kind} ({count})" for kind, count in counts.items())
-            lines.append(f"- `{study}` lacks {len(missing)} runs: {listed}.")
+            lines.append(f"- `{study}` lacks {len(missing)} runs: {_listed(missing)}.")
     return lines
 
 
-def _kind(cell: Cell) -> str:
-    changes = [f"{name}={value}" for name, value in cell.params.items()]
-    return f"{' '.join([cell.method, *changes])} on {dataset_name(cell.dataset)}"
+def _listed(missing: Iterable[Cell]) -> str:
+    """Return what cells are about: methods with their changes, datasets, how many of them."""
+    places: dict[str, Counter[str]] = {}
+    for cell in missing:
+        what = " ".join([cell.method, *(f"{name}={value}" for name, value in cell.params.items())])
+        places.setdefault(what, Counter())[dataset_name(cell.dataset)] += 1
+    return "; ".join(
+        f"{what} on {', '.join(datasets)} ({datasets.total()})" for what, datasets in places.items()
+    )
 
 
 def commands(records: Mapping[str, Sequence[Record]]) -> str:

@@ -53,10 +53,11 @@ INTRODUCTION = """\
 
 Made by `make results` from the records in `benchmarks/records`; edit neither by hand.
 
-The paper's evaluation, rerun: ERASE, the seven methods it is compared with, and three sanity rows
-that nobody proposed (a GCN with cross-entropy, label propagation without any training, and logistic
-regression on smoothed features), all on the same graphs, splits and wrong labels. Every table shows
-our mean over the runs with the paper's figure beside it. The main comparison is made under two
+The paper's evaluation, rerun: ERASE, the seven methods it is compared with, three sanity rows that
+nobody proposed (a GCN with cross-entropy, label propagation without any training, and logistic
+regression on smoothed features), and relabelling, the usual judge of `erase audit`, all on the same
+graphs, splits and wrong labels. Every table shows our mean over the runs with the paper's figure
+beside it. The main comparison is made under two
 protocols, because the published figures rest on one draw of the noise and on clean validation
 labels, which nobody has whose labels are wrong. Whether two methods differ is judged by a paired
 test over runs with equal seeds."""
