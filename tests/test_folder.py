@@ -147,6 +147,15 @@ def test_the_task_lies_in_the_files_and_writing_to_it_changes_no_file(tmp_path: 
         assert before == after
 
 
+def test_a_nearly_empty_matrix_becomes_sparse_as_at_the_door(tmp_path: Path) -> None:
+    data = a_graph(x=torch.eye(4, 8))
+    write_folder(data, tmp_path / "folder")
+    opened = read_graph(tmp_path / "folder")
+    assert opened.x.layout == torch.sparse_csr
+    assert "x is kept sparse: 12.5% of its entries are not zero." in opened.notes
+    same_graph(data, opened)
+
+
 def test_another_tensor_in_its_place_is_checked_at_the_door(tmp_path: Path) -> None:
     write_folder(a_graph(), tmp_path / "folder")
     data = open_folder(tmp_path / "folder")
