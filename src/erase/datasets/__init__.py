@@ -1,7 +1,8 @@
 """Graphs by name: `load_dataset` and the registry behind it.
 
 Two of them need no file: ``debian``, embedded in the package, and ``citations``, made from a seed.
-The others are read from ``$ERASE_DATA``, or downloaded when that is not set.
+The others are read from ``$ERASE_DATA``, or downloaded when that is not set; those of more than a
+gigabyte are not downloaded, but say where they can be had.
 """
 
 from functools import partial
