@@ -1,7 +1,9 @@
 """ogbn-papers100M, on a small graph in its layout: archives of arrays, streamed."""
 
 import gzip
+import io
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,18 @@ def test_a_damaged_archive_is_told(damage: Any, file: str, papers: Write, tmp_pa
     with pytest.raises(EraseError, match=rf"the array \w+ in .*{file}.*cannot be read"):
         write_dataset("ogbn-papers100m", tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
+
+
+def test_an_array_shorter_than_it_says_is_told(papers: Write, tmp_path: Path) -> None:
+    path = papers() / "raw/node-label.npz"
+    content = io.BytesIO()
+    form = {"descr": "<f4", "fortran_order": False, "shape": (N + 1, 1)}
+    np.lib.format.write_array_header_1_0(content, form)
+    content.write(LABELS.tobytes())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("node_label.npy", content.getvalue())
+    with pytest.raises(EraseError, match="cannot be read: it ends too early"):
+        write_dataset("ogbn-papers100m", tmp_path / "folder")
 
 
 @pytest.mark.parametrize(
