@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 import erase
 from conftest import mask, path_graph, two_communities
-from erase.auditing import FOLDS, JUDGE
+from erase.auditing import JUDGE
 from erase.bench.detection import score_audit
 from erase.cli import main
 from erase.errors import EraseError

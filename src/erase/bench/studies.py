@@ -136,6 +136,20 @@ STUDIES: dict[str, Study] = {
             Grid(("debian", "computers", "cs"), BOTH, (0.3,), ALL, range(10), ("honest",)),
         ),
     ),
+    "rounds": Study(
+        "relabelling with fewer rounds",
+        (
+            Grid(
+                ("cora", "citeseer"),
+                BOTH,
+                (0.1, 0.3, 0.5),
+                ("relabelling",),
+                range(10),
+                ("honest",),
+                {"rounds": (0, 1)},
+            ),
+        ),
+    ),
     "eps2": Study(
         "the tolerance ε², and the shift of representations against it",
         _ablation(("cora", "pubmed"), eps2=(0.01, 0.05, 0.1, 0.5)),

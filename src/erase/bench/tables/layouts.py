@@ -10,7 +10,7 @@ from erase.bench.detection import AUDIT, OUR_JUDGE, THEIR_JUDGE
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Record
 from erase.bench.studies import BOTH, CORRECTED, HEAVY, RATES, STUDIES
-from erase.bench.tables.claims import OURS, correction_claims, detection_claims
+from erase.bench.tables.claims import OURS, beyond_claims, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
 from erase.bench.tables.table import Measure, Place, Row, Table
 from erase.datasets import DATASETS
@@ -234,6 +234,31 @@ def _clean(records: Sequence[Record]) -> list[Frame]:
     return [Frame("No noise", _methods(), places, ACCURACY)]
 
 
+def _beyond(records: Sequence[Record]) -> list[Frame]:
+    rows = [replace(row, sanity=False) for row in _methods()]
+    places: dict[str, list[Place]] = {}
+    for cell in STUDIES["beyond"].cells():
+        label = "clean" if cell.noise == "none" else f"{SHORT[cell.noise]} {cell.rate:g}"
+        place = Place(label, cell.dataset, cell.noise, cell.rate)
+        if place not in places.setdefault(cell.dataset, []):
+            places[cell.dataset].append(place)
+    return [
+        Frame(dataset_name(dataset), rows, columns, ACCURACY) for dataset, columns in places.items()
+    ]
+
+
+def _rounds() -> tuple[Row, ...]:
+    """Return what relabelling adds to a regression on one view, part by part."""
+    words = ("no round", "one round", "two rounds")
+    return (
+        Row("smoothed", "regression on the far view", "smoothed"),
+        *(
+            Row(str(number), f"relabelling, {label}", "relabelling", {"rounds": number})
+            for number, label in enumerate(words)
+        ),
+    )
+
+
 def _time(records: Sequence[Record]) -> list[Frame]:
     timed = [record for record in records if _epoch_time(record) is not None]
     places = [Place(dataset_name(name), name, "any", None) for name in _usual_datasets(timed)]
@@ -413,6 +438,26 @@ TABLES: dict[str, Layout] = {
             "by judges that see no other; what is found wrong gets the suggested label, or loses "
             "its own where nobody can tell.",
         ),
+    ),
+    "beyond": Layout(
+        "Where nobody has clean labels",
+        "beyond",
+        _beyond,
+        about="relabelling",
+        is_ranked=True,
+        only_protocol="honest",
+        claims=beyond_claims,
+        notes=(
+            "Training and validation labels are noisy, and redrawn for every run; all methods have "
+            "the same draws.",
+        ),
+    ),
+    "rounds": Layout(
+        "What the parts of relabelling buy",
+        "rounds",
+        _grid(_TWO, (0.1, 0.3, 0.5), _rounds()),
+        about="2",
+        only_protocol="honest",
     ),
     "smoke": Layout(
         "A few epochs of every method on the embedded graph",

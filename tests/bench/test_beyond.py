@@ -1,0 +1,84 @@
+"""The table of what goes beyond the paper: its places, its sentences, its records."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from erase.bench.records import Record
+from erase.bench.studies import STUDIES
+from erase.bench.tables import build
+from erase.methods import METHODS
+
+
+def records(study: str, accuracy: Mapping[tuple[str, str, float], float]) -> list[Record]:
+    """Return a record of every cell of the study whose method, dataset and rate are named."""
+    found = []
+    for cell in STUDIES[study].cells():
+        key = (cell.method, cell.dataset, cell.rate)
+        if key in accuracy:
+            value = accuracy[key] + 0.001 * cell.seed
+            found.append(record(cell, value))
+    return found
+
+
+def record(cell: Any, value: float) -> Record:
+    return Record(
+        cell=cell,
+        scores={"test_accuracy": value},
+        settings={},
+        best_epoch=0,
+        epochs=0,
+        seconds=1.0,
+        batch=1,
+        peak_bytes=None,
+        machine="test",
+        versions={},
+        error=None,
+    )
+
+
+def test_the_study_has_every_method_on_the_same_draws() -> None:
+    cells = STUDIES["beyond"].cells()
+    assert {cell.method for cell in cells} == set(METHODS)
+    assert {cell.protocol for cell in cells} == {"honest"}
+    draws: dict[str, set[tuple[str, str, float, int]]] = {}
+    for cell in cells:
+        draws.setdefault(cell.method, set()).add((cell.dataset, cell.noise, cell.rate, cell.seed))
+    assert len({frozenset(found) for found in draws.values()}) == 1
+    assert len(draws["erase"]) == (3 * 7 + 3 * 2) * 10
+
+
+def test_sentences_tell_the_mean_the_rival_and_the_worst_cell() -> None:
+    accuracy = {
+        ("relabelling", "cora", 0.1): 0.8,
+        ("relabelling", "cora", 0.3): 0.7,
+        ("relabelling", "cora", 0.0): 0.9,
+        ("smoothed", "cora", 0.1): 0.82,
+        ("smoothed", "cora", 0.3): 0.6,
+        ("smoothed", "cora", 0.0): 0.85,
+        ("erase", "cora", 0.1): 0.7,
+        ("erase", "cora", 0.3): 0.65,
+        ("ce", "cora", 0.1): 0.99,  # not everywhere: nobody's best single rival
+    }
+    table = build("beyond", records("beyond", accuracy))
+    told = " ".join(table.notes)
+    mean = 75 + 0.45  # of ten seeds
+    assert f"Mean over 4 noisy cells: relabelling {mean:.2f}" in told
+    assert f"the best single rival smoothed features {mean - 4:.2f} (+4.00)" in told
+    assert f"ERASE {67.5 + 0.45:.2f}" in told
+    assert "ahead in 3 of 5; its worst is Cora asymmetric 0.1, −19.00" in told
+    cora = table.panels[0]
+    assert [place.label for place in cora.places][:3] == ["asym 0.1", "asym 0.3", "asym 0.5"]
+    assert "clean" in [place.label for place in cora.places]
+    assert [panel.title for panel in table.panels][3:] == ["debian", "computers", "cs"]
+
+
+def test_without_a_rival_nothing_is_claimed() -> None:
+    only = {("relabelling", "cora", 0.1): 0.8}
+    assert not any("rival" in note for note in build("beyond", records("beyond", only)).notes)
+
+
+def test_rounds_stand_beside_a_regression_and_the_whole_method() -> None:
+    cells = STUDIES["rounds"].cells()
+    table = build("rounds", [record(cell, 0.5 + 0.1 * cell.params["rounds"]) for cell in cells])
+    lines = {line.row.key: line.entries[0].mean for line in table.panels[0].lines}
+    assert lines == {"smoothed": None, "0": 50.0, "1": 60.0, "2": None}
