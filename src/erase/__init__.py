@@ -6,7 +6,7 @@ from erase.datasets import load_dataset
 from erase.errors import EraseError
 from erase.folder import FolderWriter, write_folder
 from erase.io import read_graph, write_graph
-from erase.methods import ERASE, CrossEntropy, load_model
+from erase.methods import ERASE, CrossEntropy, Relabelling, load_model
 from erase.noise import corrupt
 from erase.task import NodeTask
 from erase.version import __version__
@@ -19,6 +19,7 @@ __all__ = [
     "FolderWriter",
     "NodeTask",
     "Protocol",
+    "Relabelling",
     "__version__",
     "audit",
     "corrupt",

@@ -49,4 +49,4 @@ def load_model(path: str | PathLike[str]) -> NodeClassifier:
     )
 
 
-__all__ = ["ERASE", "METHODS", "CrossEntropy", "NodeClassifier", "load_model"]
+__all__ = ["ERASE", "METHODS", "CrossEntropy", "NodeClassifier", "Relabelling", "load_model"]
