@@ -64,6 +64,7 @@ from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
 from erase.noise import NOISES
 from erase.report.demo import write_demo_report
+from erase.scale.processes import count, joined, rank, was_restarted
 from erase.task import NodeTask
 from erase.version import __version__
 
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Train a method on a graph. Writes predictions.csv, embeddings.npy, "
         "history.csv, model.safetensors and summary.json.",
     )
-    fit.set_defaults(run=_fit)
+    fit.set_defaults(run=_fit_together)
     fit.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
     fit.add_argument("--method", default="erase", choices=METHODS, help="default: %(default)s")
     fit.add_argument(
@@ -437,6 +438,15 @@ def _demo(options: argparse.Namespace) -> None:
     _report(options, summary, _score_table(scores), f"Open {page} in a browser.")
 
 
+def _fit_together(options: argparse.Namespace) -> None:
+    """Fit alone, or as one of the processes that torchrun started; the first writes and prints."""
+    with joined(resolve_device(options.device)):
+        if count() > 1 and options.clean:
+            raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
+        options.quiet = options.quiet or rank() > 0
+        _fit(options)
+
+
 def _fit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
     method = _method(options, name)
@@ -467,11 +477,14 @@ def _fit(options: argparse.Namespace) -> None:
         told = ("labels", "noise_rate", "flagged", "wrong", "cannot_tell")
         cleaned = {key: found.summary()[key] for key in told}
         _say(options, f"{_audit_lines(found)}\nTraining on the corrected labels …")
+    resume = options.resume or was_restarted()
+    if not resume and rank() == 0:
+        options.checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
     start = time.perf_counter()
-    method.fit(
-        task, checkpoint=options.checkpoint, resume=options.resume, progress=not options.quiet
-    )
+    method.fit(task, checkpoint=options.checkpoint, resume=resume, progress=not options.quiet)
     seconds = time.perf_counter() - start
+    if rank() > 0:
+        return
     scores = score(method, clean, given)
     summary: dict[str, Any] = {
         "graph": options.graph,

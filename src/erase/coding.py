@@ -8,6 +8,7 @@ where that is smaller, never N×N and never K×N×N.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -154,6 +155,60 @@ class ClassGrams:
         rows = z.detach()[order]
         blocks = [block @ own for block, own in zip(rows.split(sizes), pull, strict=True)]
         return torch.empty_like(rows).index_copy_(0, order, torch.cat(blocks))
+
+
+class _SharedReduction(Function):
+    """ΔR, R and R^C of rows that lie in several places, and the gradient at those here."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        z: Tensor,
+        membership: Tensor,
+        num_classes: int,
+        eps2: float,
+        gamma: float,
+        add_up: Callable[..., None],
+        places: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        grams = ClassGrams(num_classes, z.shape[1], z)
+        grams.add(z, membership)
+        add_up(grams.grams, grams.sizes)
+        reduction, rate, class_rate, pull = grams.reduction(eps2=eps2, gamma=gamma)
+        ctx.gradient = places * grams.gradient(z, membership, pull)
+        ctx.mark_non_differentiable(rate, class_rate)
+        return reduction, rate, class_rate
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0] * ctx.gradient, None, None, None, None, None, None
+
+
+def shared_rate_reduction(
+    z: Tensor,
+    membership: Tensor,
+    num_classes: int,
+    *,
+    eps2: float,
+    gamma: float,
+    add_up: Callable[..., None],
+    places: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what :func:`rate_reduction` does of all rows, of which [n, d] are here.
+
+    Args:
+        z: [n, d] the rows here, and nowhere else.
+        membership: [n] their classes.
+        num_classes: K.
+        eps2: ε².
+        gamma: γ.
+        add_up: replaces tensors by their sums over all places.
+        places: how many there are; the gradient is as many times too large, to be averaged later.
+    """
+    answers: tuple[Tensor, Tensor, Tensor] = _SharedReduction.apply(  # type: ignore[no-untyped-call]
+        z, membership, num_classes, eps2, gamma, add_up, places
+    )
+    return answers
 
 
 class _CodingRate(Function):

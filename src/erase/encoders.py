@@ -17,6 +17,7 @@ from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
 from erase.graph import Graph, Pattern, attend, ragged, sparse_product
+from erase.scale.processes import add_up, count, rank
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
@@ -64,6 +65,24 @@ class Features:
             dropped._values.div_(1 - share)
         return dropped
 
+    def take(self, nodes: Tensor) -> "Features":
+        """Return the features of some nodes [n], with whatever was dropped before."""
+        taken = copy(self)
+        taken._copies = {}
+        taken.shape = torch.Size((nodes.numel(), self.shape[1]))
+        if self._pattern is None:
+            taken._values = self._values.index_select(-2, nodes)
+            return taken
+        indptr = self._pattern.indptr
+        length = indptr[nodes + 1] - indptr[nodes]
+        entries = ragged(indptr[nodes], length)
+        offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
+        taken._values = self._values[..., entries]
+        taken._pattern = Pattern(
+            offsets, self._pattern.indices[entries], (nodes.numel(), self.shape[1])
+        )
+        return taken
+
     def project(self, weight: Tensor) -> Tensor:
         """Return x·W [R, N, C] for the weights W [R, F, C] of R runs, differentiable in W."""
         if self._pattern is None:
@@ -91,9 +110,9 @@ def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
     if x.layout != torch.sparse_csr:
         return x[nodes]
     indptr = x.crow_indices()
-    start, count = indptr[nodes], indptr[nodes + 1] - indptr[nodes]
-    entries = ragged(start, count)
-    offsets = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    length = indptr[nodes + 1] - indptr[nodes]
+    entries = ragged(indptr[nodes], length)
+    offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
     return torch.sparse_csr_tensor(
         offsets,
         x.col_indices()[entries],
@@ -449,19 +468,22 @@ def said_of_all(layer: Layer, x: ReadRows, graph: Graph, size: int) -> Said:
 
 
 def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tensor:
-    """Return [R, N, C] from `work`, which gives the rows [R, M, C] of a part of the `graph`."""
-    out = torch.empty(0)
-    for start, rows in graph_chunks(graph, size):
+    """Return [R, N, C] from `work`, which gives the rows [R, M, C] of a part of the `graph`.
+
+    Of several processes each does some chunks.
+    """
+    first = work(graph.rows(0, 1))
+    out = first.new_zeros(first.shape[0], graph.num_nodes, first.shape[2])
+    for start, rows in own_chunks(graph, size):
         part = work(rows)
-        if start == 0:
-            out = part.new_empty(part.shape[0], graph.num_nodes, part.shape[2])
         out[:, start : start + part.shape[1]] = part
+    add_up(out)
     return out
 
 
-def graph_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
-    """Yield the rows of a whole graph, `size` at a time, with the number of the first."""
-    for start in range(0, graph.num_nodes, size):
+def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
+    """Yield the rows of a whole graph that are this process's, in chunks of up to `size` rows."""
+    for start in range(rank() * size, graph.num_nodes, count() * size):
         yield start, graph.rows(start, min(start + size, graph.num_nodes))
 
 
@@ -470,7 +492,8 @@ class RecomputedPass:
 
     What the two layers say of all nodes is held, [N, hidden] each. Rows of z are computed from that
     when they are asked for, as often as they are; going back, what led to them is computed again,
-    some rows at a time. Value and gradient are those of the whole graph at once.
+    some rows at a time. Value and gradient are those of the whole graph at once. Of several
+    processes each sees some rows, and the gradients are there to be averaged.
 
     Args:
         encoder: what is trained.
@@ -500,8 +523,8 @@ class RecomputedPass:
 
     @torch.no_grad()
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield which rows, and their z [R, M, width]."""
-        for start, rows in graph_chunks(self._graph, self._size):
+        """Yield which rows, and their z [R, M, width]; of this process."""
+        for start, rows in own_chunks(self._graph, self._size):
             z = self._encoder.hear_second(self._second, rows)
             yield slice(start, start + z.shape[1]), z
 
@@ -518,10 +541,12 @@ class RecomputedPass:
         for stream, state in zip(self._dropout, self._states, strict=True):
             stream.set_state(state)  # the very entries that were dropped before
         nodes = torch.arange(self._graph.num_nodes, device=hidden.device)
-        for some in nodes.split(self._size):
-            rows = slice(int(some[0]), int(some[-1]) + 1)
-            said = encoder.first.say(self._dropped(some))
-            torch.autograd.backward(said, [part[:, rows] for part in first_slopes])
+        for turn, some in enumerate(nodes.split(self._size)):
+            x = self._dropped(some)  # also where another process's turn is: the streams go on
+            if turn % count() == rank():
+                rows = slice(int(some[0]), int(some[-1]) + 1)
+                slopes = [count() * part[:, rows] for part in first_slopes]
+                torch.autograd.backward(encoder.first.say(x), slopes)
 
     def _back_through(
         self,
@@ -531,10 +556,13 @@ class RecomputedPass:
     ) -> list[Tensor]:
         """Return the gradient at what a layer says, from that at the rows it hears."""
         leaves = tuple(part.detach().requires_grad_() for part in said)
-        for start, rows in graph_chunks(self._graph, self._size):
+        for start, rows in own_chunks(self._graph, self._size):
             heard = hear(leaves, rows)
-            heard.backward(slope(slice(start, start + heard.shape[1]), heard.detach()))
-        return _slopes(leaves)
+            part = slope(slice(start, start + heard.shape[1]), heard.detach())
+            heard.backward(count() * part)
+        slopes = [part / count() for part in _slopes(leaves)]
+        add_up(*slopes)
+        return slopes
 
 
 def _slopes(leaves: Sequence[Tensor]) -> list[Tensor]:

@@ -278,6 +278,20 @@ class Graph:
         itself = torch.arange(start, stop, device=local.device)
         return Graph(local, self.num_nodes, itself=itself, degree=self.degree)
 
+    def only(self, rows: Tensor) -> tuple["Graph", Tensor]:
+        """Return some rows [m] of a part of a graph, among the columns they need, and these [n]."""
+        own = rows if self.itself is None else self.itself[rows]
+        count = self.indptr[rows + 1] - self.indptr[rows]
+        ends = self.edge_index[1, ragged(self.indptr[rows], count)]
+        needed = torch.cat([ends, own]).unique()
+        places = torch.arange(rows.numel(), device=rows.device)
+        edges = torch.stack(
+            [torch.repeat_interleave(places, count), torch.searchsorted(needed, ends)]
+        )
+        itself = torch.searchsorted(needed, own)
+        degree = self.degree[needed]
+        return Graph(edges, needed.numel(), itself=itself, degree=degree), needed
+
     def induced(self, nodes: Tensor) -> "Graph":
         """Return the graph among `nodes` [n] of a whole graph, numbered as they are listed."""
         count = self.indptr[nodes + 1] - self.indptr[nodes]

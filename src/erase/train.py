@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from erase.errors import EraseError
 from erase.io import load_arrays, save_arrays
+from erase.scale.processes import agree, rank
 from erase.task import NodeTask
 
 State = dict[str, Tensor]
@@ -200,6 +201,8 @@ class _Recorded:
 class Loop:
     """How a training run is carried out; nothing here changes its result.
 
+    Of several processes the first alone writes and prints, and all read the checkpoint.
+
     Attributes:
         checkpoint: file to keep the state of the run in, or None.
         resume: continue from `checkpoint` where it exists.
@@ -248,13 +251,15 @@ class Loop:
         if device.type == "cuda" and not learner.waits and selects:
             work = _Recorded(learner, partial(work, evaluate=True))
         saved_at, save_cost = time.monotonic(), 0.0
-        with _Display(self.progress, epochs, epoch) as display:
+        kept_at = self.checkpoint if rank() == 0 else None
+        with _Display(self.progress and rank() == 0, epochs, epoch) as display:
             while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
                 epoch += 1
                 result = work(evaluate=selects and (epoch % every == 0 or epoch == epochs))
                 if not selects and epoch == epochs and not learner.revisits:
                     result = _Epoch(result.watched, learner.evaluate())
-                values = torch.stack(list(result.watched.values())).T.tolist()  # the one wait
+                stacked = agree(torch.stack(list(result.watched.values())))
+                values = stacked.T.tolist()  # the one wait
                 records = [
                     {"epoch": epoch, **dict(zip(result.watched, row, strict=True))}
                     for row in values
@@ -271,9 +276,9 @@ class Loop:
                 display.show(records[0])
                 # a save that takes a second is made seven times less often
                 pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
-                if self.checkpoint is not None and time.monotonic() - saved_at >= pause:
+                if kept_at is not None and time.monotonic() - saved_at >= pause:
                     start = time.monotonic()
-                    _write_checkpoint(self.checkpoint, fingerprint, learner, epoch, runs, best)
+                    _write_checkpoint(kept_at, fingerprint, learner, epoch, runs, best)
                     saved_at = time.monotonic()
                     save_cost = saved_at - start
         if learner.revisits:

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from erase.coding import ClassGrams, rate_reduction, short_rows_are_tame
+from erase.coding import (
+    ClassGrams,
+    rate_reduction,
+    shared_rate_reduction,
+    short_rows_are_tame,
+)
 from erase.encoders import Activation, RecomputedPass
 from erase.errors import EraseError
 from erase.graph import Normalisation, propagate
@@ -24,6 +29,7 @@ from erase.methods.base import (
     Range,
 )
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.scale.processes import add_up, average_gradients, count
 from erase.semantics import (
     PrototypeLabels,
     denoise,
@@ -316,21 +322,29 @@ class _EraseLearner(NetworkLearner):
         centres = self.members.new_zeros(1, self.num_classes, method.width)
         for rows, z in passed.chunks():
             centres += members[rows].T @ z
+        add_up(centres)
         centres /= members.sum(0).clamp(min=1.0)[:, None]
-        labels = [prototype_labels(z, centres, method.prototype) for _, z in passed.chunks()]
-        self.membership.copy_(self._membership(torch.cat(labels, 1)))
+        labels = torch.zeros_like(self.denoised)
+        for rows, z in passed.chunks():
+            labels[:, rows] = prototype_labels(z, centres, method.prototype)
+        add_up(labels)
+        self.membership.copy_(self._membership(labels))
         classes = self.membership[0]
         grams = ClassGrams(self.num_classes, method.width, centres)
         for rows, z in passed.chunks():
             grams.add(z[0], classes[rows])
+        add_up(grams.grams, grams.sizes)
         reduction, rate, class_rate, pull = grams.reduction(eps2=method.eps2, gamma=method.gamma)
         self.optimiser.zero_grad()
         passed.backward(lambda rows, z: -grams.gradient(z[0], classes[rows], pull)[None])
+        average_gradients(list(self.network.parameters()))
         self.optimiser.step()
         watched = {"loss": -reduction, "rate": rate, "class_rate": class_rate}
         return {name: value[None] for name, value in watched.items()}
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
+        if count() > 1 and not self.method.one_stage:
+            return self._shared_losses(batch)
         z = self.encode(self.encoder, batch, self.dropout)
         guesses, losses = self._guesses(batch, z)
         if self.samples is None:
@@ -352,6 +366,21 @@ class _EraseLearner(NetworkLearner):
             targets = membership.gather(1, batch.train)
             losses = losses + mean_cross_entropy(logits, batch.train, targets)
         return {"loss": losses, "rate": rate, "class_rate": class_rate}
+
+    def _shared_losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of a sample of which this process computes some rows."""
+        z, rows = self.encode_own(self.encoder, batch, self.dropout)
+        _, losses = self._guesses(batch, z)
+        reduction, rate, class_rate = shared_rate_reduction(
+            z[0],
+            self.membership[0, batch.nodes[rows]],
+            self.num_classes,
+            eps2=self.method.eps2,
+            gamma=self.method.gamma,
+            add_up=add_up,
+            places=count(),
+        )
+        return {"loss": losses - reduction, "rate": rate[None], "class_rate": class_rate[None]}
 
     def _guesses(self, batch: Batch, z: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the network says of the nodes [R, M, K], and the loss of saying it [R].

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from erase.encoders import ENCODERS, Activation, Encoder, Features, take_rows
+from erase.errors import EraseError
 from erase.graph import Graph
 from erase.methods.base import (
     COUNT,
@@ -23,6 +24,7 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
+from erase.scale.processes import average_gradients, count, own_rows, put_together
 from erase.scale.sampling import Sample, SampledNeighbours
 from erase.seeds import torch_stream
 from erase.task import NodeTask
@@ -84,6 +86,12 @@ class NetworkClassifier(NodeClassifier):
         """Return what is to be trained: a run for each task and seed, all on one graph."""
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
+        if count() > 1 and not self.batch_size:
+            raise EraseError(
+                "batch_size of at least 1 where several processes train",
+                "batch_size=0",
+                "Set batch_size, or start one process.",
+            )
         if self.batch_size and len(tasks) > 1:  # their batches differ: one after the other
             return [
                 fit
@@ -295,12 +303,31 @@ class NetworkLearner(Learner):
         """Take an optimiser's step down the `losses` [R], whose runs share no parameter."""
         self.optimiser.zero_grad()
         losses.sum().backward()
+        average_gradients(list(self.network.parameters()))
         self.optimiser.step()
 
     def encode(self, encoder: Encoder, batch: Batch, dropout: Sequence[torch.Generator]) -> Tensor:
         """Return what `encoder` says in training of the nodes of a batch [R, M, width]."""
-        z: Tensor = encoder(batch.x, batch.graph, dropout, last=batch.last)
-        return z
+        if count() > 1:
+            z, rows = self.encode_own(encoder, batch, dropout)
+            return put_together(z, rows, batch.last.num_rows)
+        whole: Tensor = encoder(batch.x, batch.graph, dropout, last=batch.last)
+        return whole
+
+    def encode_own(
+        self, encoder: Encoder, batch: Batch, dropout: Sequence[torch.Generator]
+    ) -> tuple[Tensor, Tensor]:
+        """Return what `encoder` says of this process's share of a batch, and which rows that is.
+
+        All processes drop the same entries of the same features, whoever needs them.
+        """
+        rows = own_rows(batch.last.num_rows, batch.nodes.device)
+        x = batch.x.dropout(encoder.dropout, dropout) if encoder.dropout > 0 else batch.x
+        some = rows if rows.numel() else rows.new_zeros(1)  # layers need a row
+        last, middle = batch.last.only(some)
+        first, columns = batch.graph.only(middle)
+        z: Tensor = encoder(x.take(columns), first, last=last)
+        return z[:, : rows.numel()], rows
 
     def hidden_of_all(self, encoder: Encoder) -> Tensor:
         """Return the hidden layer of all nodes [R, N, hidden], in use."""

@@ -1,0 +1,142 @@
+"""Several processes that train one model together, by torch.distributed; one alone is usual.
+
+Every process has the whole graph and the same random streams, so that all know the same batch; each
+computes some of its rows. What depends on all rows is added up or put together, and the parameters'
+gradients are averaged: whatever a process adds to a gradient for its own rows alone counts as many
+times as there are processes. All take the same steps and hold the same weights.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from erase.errors import EraseError
+
+
+def rank() -> int:
+    """Return this process's number, from 0; the first alone writes and prints."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def count() -> int:
+    """Return how many processes there are."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _restarts() -> int:
+    """Return how often torchrun, on this machine, has started its processes anew."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def was_restarted() -> bool:
+    """Return whether torchrun, on any machine, started these processes again after one had died."""
+    restarts = torch.tensor(_restarts(), device="cuda" if _on_gpus() else "cpu")
+    add_up(restarts)
+    return int(restarts) > 0
+
+
+def _on_gpus() -> bool:
+    return count() > 1 and dist.get_backend() == "nccl"
+
+
+def _meet(backend: str) -> None:
+    """Find the other processes."""
+    if os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
+        dist.init_process_group(backend)
+        return
+    # torchrun keeps one store over its restarts: what the dead wrote into it must not be read
+    store, number, total = next(iter(rendezvous("env://")))
+    store = PrefixStore(f"restart {_restarts()}", store)
+    dist.init_process_group(backend, store=store, rank=number, world_size=total)
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[None]:
+    """Work together with the other processes that torchrun started, if it did.
+
+    Raises:
+        EraseError: where another process has died.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
+        yield
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    _meet("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error) or "NCCL" in str(error):
+            raise EraseError(
+                "all processes of this job to be alive",
+                f"an answer from fewer than {count()}",
+                "Look for what the one that died said first; started by torchrun with "
+                "--max-restarts=N, the job continues from its last checkpoint by itself.",
+            ) from error
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def add_up(*tensors: Tensor) -> None:
+    """Replace each tensor by its sum over all processes."""
+    if count() > 1:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+
+
+def agree(values: Tensor) -> Tensor:
+    """Return the first process's `values`, so that all decide alike."""
+    if count() > 1:
+        dist.broadcast(values, 0)
+    return values
+
+
+def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace the gradients of `parameters` by their means over all processes."""
+    if count() == 1:
+        return
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    flat = torch.cat([grad.flatten() for grad in grads])
+    dist.all_reduce(flat)
+    flat /= count()
+    parts = flat.split([grad.numel() for grad in grads])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.grad = part.view_as(parameter)
+
+
+def own_rows(total: int, device: torch.device) -> Tensor:
+    """Return the rows among `total` that this process computes: every R-th."""
+    return torch.arange(total, device=device)[rank() :: count()]
+
+
+class _PutTogether(Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, rows: Tensor, total: int) -> Tensor:
+        ctx.save_for_backward(rows)
+        whole = own.new_zeros(own.shape[0], total, own.shape[2])
+        whole[:, rows] = own
+        dist.all_reduce(whole)
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (rows,) = ctx.saved_tensors
+        return count() * grads[0][:, rows], None, None
+
+
+def put_together(own: Tensor, rows: Tensor, total: int) -> Tensor:
+    """Return all rows [R, total, C] from each process's `own` [R, m, C] at its `rows` [m].
+
+    Differentiable, to gradients that are averaged later.
+    """
+    whole: Tensor = _PutTogether.apply(own, rows, total)  # type: ignore[no-untyped-call]
+    return whole
