@@ -1,0 +1,199 @@
+"""Measure sampled training on large graphs: accuracy beside cross-entropy, time, memory, processes.
+
+    python benchmarks/scale.py [--only MEASURE …] [--nodes N] [--records FILE] [--graphs FOLDER]
+
+Graphs are made once, into FOLDER; every measurement is `erase fit` in processes of its own. A
+measurement that is among the records already is not made again, so that the same command continues.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import erase
+from erase.io import write_graph
+
+RECORDS = Path(__file__).parent / "records" / "scale.jsonl"
+ARXIV_NODES = 169_343
+
+# the command, and the kernel's high-water mark of the program at its end
+FIT = """
+import re, sys
+from erase.cli import main
+status = main(sys.argv[2:])
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
+with open(sys.argv[1], "a") as file:
+    file.write(f"{int(peak) * 1024}\\n")
+sys.exit(status)
+"""
+
+# cross-entropy with the encoder, the batches and the epochs of ERASE's recipe
+SAME_ENCODER = {
+    "hidden": 64,
+    "heads": 8,
+    "lr": 0.01,
+    "batch_size": 200,
+    "num_neighbors": "5,5",
+    "epochs": 5,
+}
+
+Measure = Callable[["Place"], Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]]
+
+
+def like_arxiv(nodes: int, edges: int | None = None) -> dict[str, Any]:
+    """Return the arguments of a `citations` graph with ogbn-arxiv's density, homophily and classes.
+
+    Its largest class has 27,321 nodes of 169,343 and its smallest 29: in geometric steps over 40
+    classes the largest is then 16 % of all, as it is there. Graphs too small for a class of 29 are
+    less imbalanced.
+    """
+    return {
+        "num_nodes": nodes,
+        "num_edges": edges or round(nodes * 1_166_243 / ARXIV_NODES),
+        "num_classes": 40,
+        "num_features": 128,
+        "homophily": 0.65,
+        "imbalance": 942.0 * min(1.0, nodes / ARXIV_NODES),
+        "dense": True,
+        "train_share": 0.54,
+        "val_share": 0.17,
+    }
+
+
+class Place:
+    """Where graphs are, and how large the largest may be."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self.folder, self.nodes = folder, nodes
+
+    def graph(self, nodes: int, edges: int | None = None) -> Path:
+        """Return the file of a graph, made where it is not there; its name brings the recipe."""
+        options = like_arxiv(min(nodes, self.nodes), edges if nodes <= self.nodes else None)
+        name = f"{options['num_nodes']}-{options['num_edges']}"
+        path = self.folder / name / "ogbn-arxiv.npz"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_graph(erase.load_dataset("citations", **options), path)
+        return path
+
+
+def fit(graph: Path, *options: str, processes: int = 1, **parameters: Any) -> dict[str, Any]:
+    """Run `erase fit`; return its time, its largest process and what it scored."""
+    told = [part for key, value in parameters.items() for part in ("--set", f"{key}={value}")]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    with tempfile.TemporaryDirectory() as folder:
+        script, peaks, out = (Path(folder) / name for name in ("fit.py", "peaks", "out"))
+        script.write_text(FIT)
+        command = [sys.executable, *(torchrun if processes > 1 else []), str(script), str(peaks)]
+        command += ["fit", str(graph), "--out", str(out), "--device", "cpu", *options, *told]
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - start
+        summary = json.loads((out / "summary.json").read_text())
+        history = pd.read_csv(out / "history.csv")
+        largest = max(int(line) for line in peaks.read_text().split())
+    return {
+        "seconds": round(seconds, 1),
+        "fit_seconds": round(summary["seconds"], 1),
+        "seconds_per_epoch": round(summary["seconds"] / summary["epochs_run"], 2),
+        "peak_gigabytes": round(largest / 1e9, 3),
+        "best_epoch": summary["best_epoch"],
+        "test_accuracy": round(summary["scores"]["test_accuracy"], 4),
+        "losses": [round(loss, 6) for loss in history["loss"]],
+    }
+
+
+def fit_at(place: Place, nodes: int, *options: str, **more: Any) -> dict[str, Any]:
+    return fit(place.graph(nodes), *options, **more)
+
+
+def arxiv(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield ERASE's recipe beside cross-entropy with the same encoder, on the same draws."""
+    methods: dict[str, dict[str, Any]] = {"erase": {}, "ce": SAME_ENCODER}
+    for noise in ("symmetric:0.3", "asymmetric:0.4"):
+        for method, parameters in methods.items():
+            for seed in (0, 1, 2):
+                about = {"noise": noise, "method": method, "seed": seed}
+                options = ("--noise", noise, "--method", method, "--seed", str(seed))
+                yield about, partial(fit_at, place, ARXIV_NODES, *options, **parameters)
+
+
+def million(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield a fit of a million nodes and ten million edges, in memory."""
+    about = {"noise": "symmetric:0.3", "method": "erase"}
+    yield about, lambda: fit(place.graph(10**6, 10**7), "--noise", "symmetric:0.3")
+
+
+def growth(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield an epoch at growing sizes."""
+    for nodes in (10**4, 10**5, 10**6):
+        if nodes <= place.nodes:
+            work = partial(fit_at, place, nodes, "--noise", "symmetric:0.3", epochs=1)
+            yield {"nodes": nodes}, work
+
+
+def ranks(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield the same fit by one process and by two; load is what else the machine did."""
+    methods: dict[str, dict[str, Any]] = {
+        "erase": {"batch_size": 2_000, "epochs": 2},
+        "ce": SAME_ENCODER,
+    }
+    for method, parameters in methods.items():
+        for processes in (1, 2):
+            about = {"method": method, "processes": processes}
+            yield about, partial(by_processes, place, method, processes, parameters)
+
+
+def by_processes(
+    place: Place, method: str, processes: int, parameters: dict[str, Any]
+) -> dict[str, Any]:
+    load = round(os.getloadavg()[0], 2)
+    options = ("--noise", "symmetric:0.3", "--method", method)
+    told = fit(place.graph(ARXIV_NODES), *options, processes=processes, **parameters)
+    return told | {"load_before": load}
+
+
+MEASURES: dict[str, Measure] = {
+    "arxiv": arxiv,
+    "million": million,
+    "growth": growth,
+    "ranks": ranks,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--only", nargs="*", choices=MEASURES, default=list(MEASURES))
+    parser.add_argument("--nodes", type=int, default=10**6, help="no graph is larger")
+    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--graphs", type=Path, default=Path("out") / "scale-graphs")
+    options = parser.parse_args()
+    options.records.parent.mkdir(parents=True, exist_ok=True)
+    known = options.records.read_text().splitlines() if options.records.exists() else []
+    done = [json.loads(line) for line in known]
+    place = Place(options.graphs, options.nodes)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    for name in options.only:
+        for about, work in MEASURES[name](place):
+            about = {"measure": name, "at_most": options.nodes, **about}
+            if any(about.items() <= record.items() for record in done):
+                continue
+            record = about | work() | {"machine": machine, "version": erase.__version__}
+            with options.records.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()
