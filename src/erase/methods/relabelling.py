@@ -150,10 +150,9 @@ class _Candidate:
     weights: Tensor
     intercepts: Tensor
 
-    def proba(self, model: int, rows: Tensor | None = None) -> Floats:
-        """Return the probabilities [n, K] by one of the F+1 classifiers; all nodes by default."""
-        view = self.view if rows is None else self.view[rows]
-        logits = view @ self.weights[model] + self.intercepts[model]
+    def proba(self, model: int) -> Floats:
+        """Return the probabilities of all nodes [N, K] by one of the F+1 classifiers."""
+        logits = self.view @ self.weights[model] + self.intercepts[model]
         return logits.softmax(1).cpu().numpy().astype(np.float64)
 
 
