@@ -179,4 +179,4 @@ def test_studies_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
     assert main(["list", "studies"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(STUDIES)
-    assert lines[0].endswith("(1950 cells)")
+    assert lines[0].endswith("(2100 cells)")
