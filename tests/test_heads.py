@@ -138,6 +138,9 @@ def test_regressions_with_soft_targets_reach_scikit_learns_optimum(
         theirs.fit(np.tile(rows.numpy(), (3, 1)), np.repeat([0, 1, 2], n), counts.T.ravel())
         proba = (rows @ weights[run] + intercepts[run]).softmax(1)
         np.testing.assert_allclose(proba, theirs.predict_proba(rows.numpy()), atol=5e-3)
+    again = Regressions(rows).solve(targets, seen, strength, (weights + 0.1, intercepts))
+    for ours, before in zip(again, (weights, intercepts), strict=True):
+        torch.testing.assert_close(ours, before, atol=0.05, rtol=0.05)
 
 
 def test_regressions_know_no_class_that_they_have_not_seen() -> None:

@@ -90,8 +90,8 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
 class Regressions:
     """Logistic regressions with soft targets on the same rows: what they share is computed once.
 
-    The accelerated steps are those of :func:`logistic_regression`; here they end when all have
-    come close enough to tell classes apart, and each regression may overlook some of the rows.
+    The accelerated steps are those of :func:`logistic_regression`; here each regression ends when
+    it is close enough to tell classes apart, and may overlook some of the rows.
 
     Args:
         rows: [n, D].
@@ -103,7 +103,13 @@ class Regressions:
         self._gram = self._z.T @ self._z
         self._inverses: dict[float, Tensor] = {}
 
-    def solve(self, targets: Tensor, seen: Tensor, strength: float) -> tuple[Tensor, Tensor]:
+    def solve(
+        self,
+        targets: Tensor,
+        seen: Tensor,
+        strength: float,
+        start: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return weights W [M, D, K] and intercepts [M, 1, K] that minimise C Σ CE + ½‖W‖².
 
         A class that a regression does not see has intercept −∞.
@@ -112,14 +118,19 @@ class Regressions:
             targets: [M, n, K] probabilities of classes.
             seen: [M, n] 1 for rows that count, 0 for rows that are overlooked.
             strength: C.
+            start: weights and intercepts of like regressions, from where it is not far.
         """
         z, inverse = self._z, self._inverse(strength)
         (n, d), (runs, _, classes) = z.shape, targets.shape
         wanted = (targets * seen[..., None]).permute(2, 0, 1).contiguous()  # [K, M, n]
         absent = wanted.sum(2, keepdim=True) < _ABSENT
         solution = ahead = z.new_zeros(classes, runs, d)
+        if start is not None:
+            constant = start[1].nan_to_num(neginf=0.0) / _INTERCEPT**0.5
+            solution = ahead = torch.cat([start[0], constant], 1).permute(2, 0, 1).contiguous()
         push = _momentum(_MANY_EXAMPLES_STEPS, z.device).to(z.dtype)
         age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
+        done = torch.zeros(runs, 1, dtype=torch.bool, device=z.device)
         for _ in range(_MANY_EXAMPLES_STEPS):
             logits = (ahead.flatten(0, 1) @ z.T).view(classes, runs, n)
             excess = logits.masked_fill_(absent, -torch.inf).softmax(0).mul_(seen).sub_(wanted)
@@ -128,12 +139,13 @@ class Regressions:
             stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
             move = stepped - solution
             slope = (move * gradient).sum((0, 2))[:, None]
-            if float(slope.abs().max()) < _SMALL_PROMISE_OF_MANY * n * strength:
-                solution = stepped
+            solution = torch.where(done, solution, stepped)  # no run hears of another
+            done = done | (slope.abs() < _SMALL_PROMISE_OF_MANY * n * strength)
+            if bool(done.all()):
                 break
             age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
-            ahead = torch.addcmul(stepped, push[age], move)
-            solution, age = stepped, age + 1
+            ahead = torch.addcmul(solution, push[age], move)
+            age = age + 1
         solution = solution.permute(1, 2, 0)  # [M, D+1, K]
         intercept = (solution[:, -1:] * _INTERCEPT**0.5).masked_fill(
             absent.permute(1, 2, 0), -torch.inf

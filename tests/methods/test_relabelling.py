@@ -58,7 +58,8 @@ def test_a_round_teaches_what_the_labels_probably_mean() -> None:
     mixture = relabelling._Mixture(model, task, views, fold, 0, False)
     rows = Regressions(views["far"][labelled])
     before = mixture._as_given(views["far"])
-    after = mixture._reconsidered("far", 0, views["far"], rows, before)
+    trained = [c for c in mixture._candidates if c.name[:2] == ("far", 0)]
+    after = mixture._reconsidered(trained, rows, before)
     assert after.shape == before.shape == (4, len(labelled), 3)
     torch.testing.assert_close(after.sum(2), torch.ones(4, len(labelled)))
     truth = clean.y[labelled]

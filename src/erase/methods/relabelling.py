@@ -1,7 +1,7 @@
 """Relabelling by evidence: every given label used, none believed, no clean one needed."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -150,6 +150,11 @@ class _Candidate:
     weights: Tensor
     intercepts: Tensor
 
+    @property
+    def solution(self) -> tuple[Tensor, Tensor]:
+        """Weights and intercepts."""
+        return self.weights, self.intercepts
+
     def proba(self, model: int) -> Floats:
         """Return the probabilities of all nodes [N, K] by one of the F+1 classifiers."""
         logits = self.view @ self.weights[model] + self.intercepts[model]
@@ -253,7 +258,7 @@ class _Mixture:
         for name, view in views.items():
             rows = Regressions(view[self._labelled.to(view.device)])
             targets = self._as_given(view)
-            candidate = _regressions(name, 0, view, rows, targets, self._misses(), 1.0)
+            candidate = _regressions(name, 0, view, rows, targets, self._misses(), 1.0, {})
             choices = self._choose(self._out_of_fold(candidate), powers=_POWERS, imagined=_IMAGINED)
             evidence[name] = float(np.log(choices.likelihood).sum())
         best = sorted(evidence, key=lambda name: -evidence[name])[:_VIEWS]
@@ -263,14 +268,15 @@ class _Mixture:
         """Return the candidates of all rounds on one view."""
         rows = Regressions(view[self._labelled.to(view.device)])
         targets = self._as_given(view)
-        candidates = []
+        candidates: list[_Candidate] = []
         for number in range(rounds + 1):
             if self._progress:
                 print(f"View {name}, round {number} of {rounds} …", file=sys.stderr)
-            trained = list(_classifiers(name, number, view, rows, targets, self._misses()))
+            before = {candidate.name[2]: candidate.solution for candidate in candidates}
+            trained = _classifiers(name, number, view, rows, targets, self._misses(), before)
             candidates += trained
             if number < rounds:
-                targets = self._reconsidered(name, number, view, rows, targets)
+                targets = self._reconsidered(candidates[-len(_STRENGTHS) - 1 :], rows, targets)
         return candidates
 
     def _as_given(self, view: Tensor) -> Tensor:
@@ -286,13 +292,19 @@ class _Mixture:
         return missed
 
     def _reconsidered(
-        self, name: str, number: int, view: Tensor, rows: Regressions, targets: Tensor
+        self, trained: Sequence[_Candidate], rows: Regressions, targets: Tensor
     ) -> Tensor:
         """Return what the labels probably mean, for each of the F+1 classifiers [F+1, n, K].
 
         Nothing here sees the fold that the classifier will be judged by: for each of them, inner
         folds of the labels that it does see are held out in turn.
+
+        Args:
+            trained: the candidates of the round.
+            rows: what they learnt from.
+            targets: [F+1, n, K] what they learnt.
         """
+        (name, number, _), view = trained[0].name, trained[0].view
         inner = np.arange(int(self._inner.max()) + 1)
         later = targets.clone()
         for model, missed in enumerate(self._misses()):
@@ -300,8 +312,15 @@ class _Mixture:
             seen = np.flatnonzero(~missed)
             some = self._some[~missed[self._some]]
             asked = targets[model].expand(len(inner), -1, -1)
+            near = {
+                c.name[2]: (
+                    c.weights[model].expand(len(inner), -1, -1),
+                    c.intercepts[model].expand(len(inner), -1, -1),
+                )
+                for c in trained
+            }
             posteriors, evidence = [], []
-            for candidate in _classifiers(name, number, view, rows, asked, hidden):
+            for candidate in _classifiers(name, number, view, rows, asked, hidden, near):
                 said = _of_own_fold(candidate, rows.rows, self._inner)
                 choices = choose(self._given[some], said[some], powers=_POWERS, imagined=_IMAGINED)
                 posteriors.append(choices.posterior(self._given[seen], said[seen]))
@@ -333,8 +352,9 @@ def _classifiers(
     rows: Regressions,
     targets: Tensor,
     hidden: NDArray[np.bool_],
-) -> Iterator[_Candidate]:
-    """Yield the classifiers of a round.
+    near: Mapping[str, tuple[Tensor, Tensor]],
+) -> list[_Candidate]:
+    """Return the classifiers of a round.
 
     Args:
         name: of the view.
@@ -343,10 +363,15 @@ def _classifiers(
         rows: those of labelled nodes [n, D].
         targets: [M, n, K] what each of M classifiers learns.
         hidden: [M, n] what it does not see.
+        near: by kind, weights and intercepts of M classifiers that are not far.
     """
-    yield _class_means(name, number, view, rows, targets, hidden)
-    for strength in _STRENGTHS:
-        yield _regressions(name, number, view, rows, targets, hidden, strength)
+    return [
+        _class_means(name, number, view, rows, targets, hidden),
+        *(
+            _regressions(name, number, view, rows, targets, hidden, strength, near)
+            for strength in _STRENGTHS
+        ),
+    ]
 
 
 def _class_means(
@@ -374,10 +399,12 @@ def _regressions(
     targets: Tensor,
     hidden: NDArray[np.bool_],
     strength: float,
+    near: Mapping[str, tuple[Tensor, Tensor]],
 ) -> _Candidate:
+    kind = f"C={strength:g}"
     seen = torch.from_numpy(~hidden).to(rows.rows)
-    weights, intercepts = rows.solve(targets, seen, strength)
-    return _Candidate((name, number, f"C={strength:g}"), view, weights, intercepts)
+    weights, intercepts = rows.solve(targets, seen, strength, near.get(kind))
+    return _Candidate((name, number, kind), view, weights, intercepts)
 
 
 def _stack(likelihood: Floats) -> Floats:
