@@ -217,8 +217,9 @@ def test_initial_weights_have_pygs_range() -> None:
     for vector in (wide.source[0], wide.target[0]):  # [H, C]
         assert spread(vector) == pytest.approx((6 / (2 + 2000)) ** 0.5, rel=0.1)
     sage = SAGELayer(100, 900, 1, [stream()])
-    for weight in (sage.neighbours[0], sage.itself[0], sage.bias[0]):
+    for weight in (sage.neighbours[0], sage.itself[0]):
         assert spread(weight) == pytest.approx(0.1, rel=0.1)  # 1 / √F
+    assert not sage.bias.any()  # unlike PyG's
     assert not torch.equal(sage.neighbours, sage.itself)
 
 

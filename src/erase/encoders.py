@@ -273,7 +273,8 @@ class SAGELayer(_Layer):
         bound = in_width**-0.5
         self.neighbours = _uniform(streams, bound, (in_width, out_width))
         self.itself = _uniform(streams, bound, (in_width, out_width))
-        self.bias = _uniform(streams, bound, (1, out_width))
+        # zero: a random one outweighs features whose rows sum to 1
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
     def say(self, x: Features | Tensor) -> Said:
         """Return xW and xW', or x twice where that is narrower."""
