@@ -61,7 +61,9 @@ def beyond_claims(table: Table) -> tuple[str, ...]:
     for spot in table.spots():
         if spot.entry.mean is not None:
             columns.setdefault(spot.place, {})[spot.row.key] = spot.entry.mean
-    columns = {place: means for place, means in columns.items() if "relabelling" in means}
+    columns = {
+        p: means for p, means in columns.items() if "relabelling" in means and len(means) > 1
+    }
     noisy = [means for place, means in columns.items() if place.noise != "none"]
     everywhere = [key for key in METHOD_NAMES if noisy and all(key in means for means in noisy)]
     averages = {key: mean(means[key] for means in noisy) for key in everywhere}
@@ -78,7 +80,6 @@ def beyond_claims(table: Table) -> tuple[str, ...]:
     behind = {
         place: means["relabelling"] - max(v for k, v in means.items() if k != "relabelling")
         for place, means in columns.items()
-        if len(means) > 1
     }
     worst = min(behind, key=lambda place: behind[place])
     claims.append(
