@@ -43,9 +43,9 @@ PAGE = DOCS / "results.md"
 LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 DATASETS = ("cora", "citeseer", "pubmed")
-PAPER_TABLES = tuple(
-    name for name in TABLES if name not in ("clean", "corrected", "detection", "smoke")
-)
+BEYOND_TABLES = ("beyond", "rounds")
+OTHER_TABLES = ("clean", "corrected", "detection", "smoke", *BEYOND_TABLES)
+PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
 HONEST_TABLES = ("main", "correction", "guidance")
 
 INTRODUCTION = """\
@@ -182,6 +182,8 @@ def page(evidence: Evidence) -> str:
                 parts += [_section(name, table), _beside_the_paper(name, table, evidence)]
     parts += [_train_size(records)]
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
+    parts.append("## Beyond the paper")
+    parts += [_section(name, _build(name, records, "honest")) for name in BEYOND_TABLES]
     found = _build("detection", records, "honest")
     parts += ["## Finding wrong labels", _section("detection", found)]
     parts.append(_section("corrected", _build("corrected", records, "honest")))
