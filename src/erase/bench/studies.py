@@ -220,10 +220,17 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "corrected": Study(
-        "methods on labels that an audit has corrected, beside the labels as they are",
-        tuple(
-            Grid(("cora", "citeseer"), BOTH, (0.3,), CORRECTED, range(5), ("honest",), params)
-            for params in ({}, {CORRECTED_BY: (JUDGE,)})
+        "methods on labels that an audit has corrected; study honest has them as they are",
+        (
+            Grid(
+                ("cora", "citeseer"),
+                BOTH,
+                (0.3,),
+                CORRECTED,
+                range(5),
+                ("honest",),
+                {CORRECTED_BY: (JUDGE,)},
+            ),
         ),
     ),
     "arxiv": Study(
