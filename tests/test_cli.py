@@ -457,7 +457,7 @@ def test_a_killed_fit_resumes_to_the_same_result(
     checkpoint = broken / "checkpoint.safetensors"
     deadline = time.monotonic() + 60
     while not checkpoint.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.001)
     process.send_signal(death)
     _, told = process.communicate()
     assert process.returncode == (-9 if death == signal.SIGKILL else 130)
