@@ -36,6 +36,7 @@ def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
         _epochs(_of("epoch with selection", speed)),
         _together([line for line in speed if line["measure"].endswith("runs at once")]),
         _fits(_of("fit", speed)),
+        _growth(_of("twice the size", speed)),
         _precisions([line for line in speed if "precision" in line]),
         _stages(profile),
     ]
@@ -91,6 +92,16 @@ def _fits(lines: Sequence[Line]) -> str:
     ]
     head = ["whole fit", "seconds an epoch", "GB at most", "epochs"]
     return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _growth(lines: Sequence[Line]) -> str:
+    return "\n".join(
+        f"Of a graph twice as large as {line['options']['num_nodes']:,} nodes an epoch takes "
+        f"{fixed(line['ratio'], 2)} times as long ({fixed(line['twice_seconds'], 1)} s against "
+        f"{fixed(line['once_seconds'], 1)} s, {line['epochs']} epochs of each in turn, "
+        f"{line['machine']})."
+        for line in lines
+    )
 
 
 def _size(options: Mapping[str, Any]) -> str:

@@ -53,9 +53,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def our_epoch(dataset: str, runs: int, device: str) -> Callable[[], object]:
+def our_epoch(dataset: str, runs: int, device: str, **options: Any) -> Callable[[], object]:
     """Return an epoch of `runs` runs with selection, as the loop carries it out."""
-    clean = erase.load_dataset(dataset)
+    clean = erase.load_dataset(dataset, **options)
     tasks = [
         NodeTask.from_data(erase.corrupt(clean, "symmetric", 0.3, seed=seed))
         for seed in range(runs)
@@ -94,6 +94,22 @@ def epoch_ratio(dataset: str, device: str, epochs: int) -> dict[str, Any]:
         "straightforward_seconds": round(theirs_s, 4),
         "ratio": round(theirs_s / ours_s, 2),
         "epochs": len(times["ours"]),
+    }
+
+
+def growth(epochs: int) -> dict[str, Any]:
+    """Return median seconds of an epoch at ogbn-arxiv's size and at twice that, in turn."""
+    once, twice = (our_epoch("citations", 1, "cpu", **arxiv_sized(times)) for times in (1, 2))
+    pairs = [(seconds(once), seconds(twice)) for _ in range(epochs + 1)][1:]
+    small, large = (median(times) for times in zip(*pairs, strict=True))
+    return {
+        "measure": "twice the size",
+        "dataset": "citations",
+        "options": arxiv_sized(1),
+        "once_seconds": round(small, 3),
+        "twice_seconds": round(large, 3),
+        "ratio": round(large / small, 3),
+        "epochs": epochs,
     }
 
 
@@ -144,14 +160,16 @@ def arxiv_fit(epochs: int) -> dict[str, Any]:
     noisy = erase.corrupt(clean, "symmetric", 0.3, draw="fixed")
     model = ERASE.preset("reference", "citations", device="cuda", epochs=epochs)
     whole = seconds(lambda: model.fit(noisy))
+    used = torch.cuda.max_memory_allocated()
+    epoch = our_epoch("citations", 1, "cuda", **arxiv_sized(1))
     return {
         "measure": "fit",
         "dataset": "citations",
         "options": arxiv_sized(1),
         "epochs": epochs,
         "seconds": round(whole, 2),
-        "seconds_per_epoch": round(whole / epochs, 4),
-        "gigabytes": round(torch.cuda.max_memory_allocated() / 1e9, 2),
+        "seconds_per_epoch": round(median(seconds(epoch) for _ in range(20)), 4),
+        "gigabytes": round(used / 1e9, 2),
         "test_accuracy": round(model.score(clean), 4),
     }
 
@@ -207,6 +225,7 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "memory": lambda: peak_memory("pubmed", 40),
         "arxiv": lambda: peak_memory("citations", 3, **arxiv_sized(1)),
         "arxiv-twice": lambda: peak_memory("citations", 3, **arxiv_sized(2)),
+        "growth": lambda: growth(4),
     },
     "cuda": {
         "cora": lambda: epoch_ratio("cora", "cuda", 24),

@@ -11,6 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from erase import heads
 from erase.heads import HEADS, Regressions, classify, logistic_regression
 
 TWINS: dict[str, Any] = {
@@ -151,3 +152,37 @@ def test_regressions_know_no_class_that_they_have_not_seen() -> None:
     proba = (rows @ weights + intercepts).softmax(2)
     assert bool((proba[0, :, 2] == 0).all())
     assert bool((proba[1, 2:, 2] > 0.5).all())
+
+
+def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    (rows,), (y,) = blobs(3, n=400)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[y][None]
+    seen = torch.ones(1, len(y))
+    sizes: list[int] = []
+    pull = Regressions._pull
+
+    def watched(self: Regressions, *parts: Tensor) -> Tensor:
+        sizes.append(len(self.rows))
+        return pull(self, *parts)
+
+    monkeypatch.setattr(Regressions, "_pull", watched)
+    expected, _ = Regressions(rows).solve(targets, seen, 1.0)
+    alone, sizes[:] = sizes.count(1200), []
+    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
+    found, _ = Regressions(rows).solve(targets, seen, 1.0)
+    assert sizes[0] == 150
+    assert 1 <= sizes.count(1200) < alone
+    torch.testing.assert_close(found, expected, atol=0.15, rtol=0.05)
+
+
+def test_regressions_in_blocks_are_those_of_all_rows_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rows,), (y,) = blobs(3, n=20)
+    targets = torch.eye(3)[y].expand(2, -1, -1)
+    seen = (torch.arange(2 * len(y)) % 7 > 0).float().view(2, -1)
+    expected = Regressions(rows).solve(targets, seen, 1.0)
+    monkeypatch.setattr(heads, "_AT_ONCE", 50)  # 8 of 60 rows
+    for ours, theirs in zip(Regressions(rows).solve(targets, seen, 1.0), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)

@@ -31,8 +31,10 @@ _INTERCEPT = 1e3
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 100
 # On a CPU, where looking is free, the steps end once one promises less than this per example.
 _SMALL_PROMISE = 1e-7
-_SMALL_PROMISE_OF_MANY = 1e-5
+_SMALL_PROMISE_OF_MANY = 1e-5  # and more with very many examples, as they say less each
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
+_MANY_ROWS = 5_000  # with more than twice as many, so many of them say where to start
+_AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
 
 
 def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
@@ -91,7 +93,8 @@ class Regressions:
     """Logistic regressions with soft targets on the same rows: what they share is computed once.
 
     The accelerated steps are those of :func:`logistic_regression`; here each regression ends when
-    it is close enough to tell classes apart, and may overlook some of the rows.
+    it is close enough to tell classes apart, and may overlook some of the rows. Of very many rows
+    every so-manieth is solved first, which is a start for all of them.
 
     Args:
         rows: [n, D].
@@ -125,6 +128,11 @@ class Regressions:
         wanted = (targets * seen[..., None]).permute(2, 0, 1).contiguous()  # [K, M, n]
         absent = wanted.sum(2, keepdim=True) < _ABSENT
         solution = ahead = z.new_zeros(classes, runs, d)
+        stride = max(1, n // _MANY_ROWS)
+        enough = _SMALL_PROMISE_OF_MANY * strength * n * stride
+        if start is None and stride > 1:
+            few = Regressions(self.rows[::stride])
+            start = few.solve(targets[:, ::stride], seen[:, ::stride], strength * stride)
         if start is not None:
             constant = start[1].nan_to_num(neginf=0.0) / _INTERCEPT**0.5
             solution = ahead = torch.cat([start[0], constant], 1).permute(2, 0, 1).contiguous()
@@ -132,15 +140,12 @@ class Regressions:
         age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
         done = torch.zeros(runs, 1, dtype=torch.bool, device=z.device)
         for _ in range(_MANY_EXAMPLES_STEPS):
-            logits = (ahead.flatten(0, 1) @ z.T).view(classes, runs, n)
-            excess = logits.masked_fill_(absent, -torch.inf).softmax(0).mul_(seen).sub_(wanted)
-            pull = (excess.flatten(0, 1) @ z).view(classes, runs, d)
-            gradient = torch.add(ahead, pull, alpha=strength)
+            gradient = torch.add(ahead, self._pull(ahead, wanted, absent, seen), alpha=strength)
             stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
             move = stepped - solution
             slope = (move * gradient).sum((0, 2))[:, None]
             solution = torch.where(done, solution, stepped)  # no run hears of another
-            done = done | (slope.abs() < _SMALL_PROMISE_OF_MANY * n * strength)
+            done = done | (slope.abs() < enough)
             if bool(done.all()):
                 break
             age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
@@ -151,6 +156,19 @@ class Regressions:
             absent.permute(1, 2, 0), -torch.inf
         )
         return solution[:, :-1].contiguous(), intercept
+
+    def _pull(self, ahead: Tensor, wanted: Tensor, absent: Tensor, seen: Tensor) -> Tensor:
+        """Return the gradient of Σ CE [K, M, D+1]."""
+        z, columns = self._z, ahead.flatten(0, 1)
+        size = len(z) if z.is_cuda else max(1, _AT_ONCE // len(columns))
+        pull = torch.zeros_like(columns)
+        for first in range(0, len(z), size):
+            some = slice(first, first + size)
+            logits = (columns @ z[some].T).view(*ahead.shape[:2], -1)
+            proba = logits.masked_fill_(absent, -torch.inf).softmax(0)
+            excess = proba.mul_(seen[:, some]).sub_(wanted[..., some])
+            pull.addmm_(excess.flatten(0, 1), z[some])
+        return pull.view_as(ahead)
 
     def _inverse(self, strength: float) -> Tensor:
         """Return (½ C ZᵀZ + I)⁻¹, which bounds the curvature whatever rows are overlooked."""

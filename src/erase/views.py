@@ -5,6 +5,7 @@ seed takes part: the same graph has the same view every time. Memory is linear i
 and edges; nothing of size N×N exists.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -261,7 +262,12 @@ def _centred(h: Tensor) -> Tensor:
     return normalize(h - h.mean(0), dim=1, eps=_ALIKE)
 
 
-def views_of(x: Tensor, edge_index: Tensor, *, width: int = 256) -> dict[str, Tensor]:
+VIEWS = ("features", "near", "far")
+
+
+def views_of(
+    x: Tensor, edge_index: Tensor, *, width: int = 256, names: Sequence[str] = VIEWS
+) -> dict[str, Tensor]:
     """Return what a node's features say alone, with those near it, and with those far around it.
 
     ========== =====================================================================
@@ -275,15 +281,20 @@ def views_of(x: Tensor, edge_index: Tensor, *, width: int = 256) -> dict[str, Te
         x: [N, F], dense or CSR.
         edge_index: [2, E] both directions of every edge, without self-loops.
         width: d, where F is larger.
+        names: of the views to return.
     """
     n = x.shape[0]
     weighed = weigh(x)
     reduced = reduce(weighed, width)
-    nobody = edge_index[:, :0], reduced.new_zeros(0)
-    edges = join(edge_index, *nobody, 0.0, n)
-    both = join(edge_index, *_alike(weighed, reduced, 10), 0.25, n)
-    return {
-        "features": _centred(reduced),
-        "near": _centred(smooth(*edges, reduced, restart=0.1, steps=2)),
-        "far": _centred(smooth(*both, reduced, restart=0.1, steps=20)),
-    }
+    views = {}
+    for name in names:
+        if name == "features":
+            view = reduced
+        elif name == "near":
+            nobody = edge_index[:, :0], reduced.new_zeros(0)
+            view = smooth(*join(edge_index, *nobody, 0.0, n), reduced, restart=0.1, steps=2)
+        else:
+            both = join(edge_index, *_alike(weighed, reduced, 10), 0.25, n)
+            view = smooth(*both, reduced, restart=0.1, steps=20)
+        views[name] = _centred(view)
+    return views

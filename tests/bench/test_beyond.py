@@ -77,8 +77,21 @@ def test_without_a_rival_nothing_is_claimed() -> None:
     assert not any("rival" in note for note in build("beyond", records("beyond", only)).notes)
 
 
-def test_rounds_stand_beside_a_regression_and_the_whole_method() -> None:
-    cells = STUDIES["rounds"].cells()
-    table = build("rounds", [record(cell, 0.5 + 0.1 * cell.params["rounds"]) for cell in cells])
+def test_parts_stand_beside_a_regression_and_the_whole_method() -> None:
+    cells = STUDIES["parts"].cells()
+    table = build(
+        "parts", [record(cell, 0.5 + 0.1 * cell.params.get("rounds", 2)) for cell in cells]
+    )
     lines = {line.row.key: line.entries[0].mean for line in table.panels[0].lines}
-    assert lines == {"smoothed": None, "0": 50.0, "1": 60.0, "2": None}
+    views = {"features": 70.0, "near": 70.0, "far": 70.0}
+    assert lines == {"smoothed": None, "0": 50.0, "1": 60.0, **views, "relabelling": None}
+
+
+def test_heterophilous_graphs_are_compared_with_a_model_without_edges() -> None:
+    cells = STUDIES["heterophily"].cells()
+    table = build("heterophily", [record(cell, 0.6 if cell.params else 0.7) for cell in cells])
+    panel = table.panels[0]
+    assert [place.label for place in panel.places] == ["clean", "asym 0.3", "sym 0.3"]
+    lines = {line.row.key: line.entries[1].mean for line in panel.lines}
+    assert lines["features"] == 60.0
+    assert lines["relabelling"] == lines["smoothed"] == 70.0

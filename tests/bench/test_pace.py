@@ -31,6 +31,16 @@ FIT = {
     "seconds_per_epoch": 22.92,
     "machine": "2 cores",
 }
+GROWTH = {
+    "measure": "twice the size",
+    "dataset": "citations",
+    "options": {"num_nodes": 169343},
+    "once_seconds": 18.04,
+    "twice_seconds": 37.9,
+    "ratio": 2.101,
+    "epochs": 4,
+    "machine": "2 cores",
+}
 PROFILE = {
     "dataset": "pubmed",
     "machine": "a GPU",
@@ -50,10 +60,11 @@ def row(precision: str, seconds: float, **cells: list[float]) -> dict[str, Any]:
 
 
 def test_every_measure_has_its_line() -> None:
-    text = speed_section([EPOCH, MANY, FIT], [PROFILE])
+    text = speed_section([EPOCH, MANY, FIT, GROWTH], [PROFILE])
     assert "| Cora, a GPU | 4.0 | 100.0 | 25.0 |" in text
     assert "| 10 runs at once, Cora, a GPU | 10.0 | 4.0 | 2.50 | 1.9 |" in text
     assert "| citations of 169,343 nodes, 2 cores | 22.92 | 5.6 | 3 |" in text
+    assert "169,343 nodes an epoch takes 2.10 times as long (37.9 s against 18.0 s" in text
     assert "| a GPU | PubMed |\n| --- | ---: |\n| coding rates | 3.10 (0.09) |" in text
 
 

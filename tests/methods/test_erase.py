@@ -18,6 +18,7 @@ from erase.encoders import Activation, Encoder
 from erase.errors import EraseError
 from erase.graph import Normalisation, propagate
 from erase.methods.erase import DATASET_SETTINGS, ERASE, _EraseLearner
+from erase.methods.relabelling import Relabelling
 from erase.noise import corrupt
 from erase.seeds import torch_stream
 from erase.semantics import denoise, prototype_labels, prototypes, semantic_labels
@@ -486,3 +487,17 @@ def test_an_epoch_waits_for_the_host_only_where_it_must(
 ) -> None:
     learner = ERASE(**changes)._learner([NodeTask.of(communities)], [0])
     assert learner.waits is waits
+
+
+@pytest.mark.parametrize("changes", [{}, {"batch_size": 30, "num_neighbors": (3, 3)}])
+def test_the_preset_relabelled_believes_what_relabelling_believes(changes: dict[str, Any]) -> None:
+    clean = two_communities(classes=3)
+    given = corrupt(clean, "pair", 0.4, seed=1, on="train+val")
+    ours = ERASE.preset("relabelled", "citeseer", device="cpu", seed=2, epochs=12, **changes)
+    ours.fit(given)
+    judge = Relabelling(device="cpu", seed=2).fit(given)
+    np.testing.assert_array_equal(ours.labels_, judge.labels_)
+    assert (ours.labels_ != given.y.numpy())[given.train_mask].any()
+    assert ours.score(clean) > 0.9
+    assert ours.eps2 == 0.4
+    assert ERASE.preset("relabelled", "ogbn-arxiv").hidden == 64

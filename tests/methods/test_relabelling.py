@@ -194,3 +194,15 @@ def test_it_beats_what_believes_its_labels_on_the_embedded_graph() -> None:
     ours = Relabelling(device="cpu", width=64, rounds=1, folds=3).fit(given).score(clean)
     theirs = SmoothedLogReg(device="cpu", width=64).fit(given).score(clean)
     assert ours > theirs + 0.03
+
+
+def test_the_view_of_features_knows_no_edge() -> None:
+    given = noisy()
+    alone = given.clone()
+    alone.edge_index = alone.edge_index[:, :0]
+    model, other = (small(view="features").fit(graph) for graph in (given, alone))
+    np.testing.assert_array_equal(model.predict_proba(), other.predict_proba())
+    assert {view for view, _, _ in model.evidence_} == {"features"}
+    near = small(view="near").fit(given)
+    assert {view for view, _, _ in near.evidence_} == {"near"}
+    assert (near.predict() != model.predict()).any()

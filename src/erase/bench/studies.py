@@ -22,7 +22,9 @@ from erase.bench.run import PROTOCOLS
 from erase.datasets import DATASETS
 from erase.errors import EraseError
 from erase.methods import METHODS
+from erase.methods.erase import RECIPES
 from erase.noise import NOISES
+from erase.views import VIEWS
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,9 @@ STUDIES: dict[str, Study] = {
             Grid(("debian", "computers", "cs"), BOTH, (0.3,), ALL, range(10), ("honest",)),
         ),
     ),
-    "rounds": Study(
-        "relabelling with fewer rounds",
-        (
+    "parts": Study(
+        "relabelling without its rounds, and with one view of three",
+        tuple(
             Grid(
                 ("cora", "citeseer"),
                 BOTH,
@@ -146,8 +148,42 @@ STUDIES: dict[str, Study] = {
                 ("relabelling",),
                 range(10),
                 ("honest",),
-                {"rounds": (0, 1)},
+                params,
+            )
+            for params in ({"rounds": (0, 1)}, {"view": VIEWS})
+        ),
+    ),
+    "relabelled": Study(
+        "ERASE with the labels of relabelling in the place of its semantic labels",
+        (
+            Grid(
+                ("cora", "citeseer"),
+                BOTH,
+                (0.1, 0.3, 0.5),
+                ("erase",),
+                range(5),
+                ("honest",),
+                {name: (value,) for name, value in RECIPES["relabelled"].items()},
             ),
+        ),
+    ),
+    "heterophily": Study(
+        "graphs whose edges mislead: relabelling with and without them, and its best rivals",
+        tuple(
+            Grid(
+                ("tolokers", "blogcatalog"),
+                noises,
+                (0.3,),
+                methods,
+                range(10),
+                ("honest",),
+                params,
+            )
+            for noises in (("none",), BOTH)
+            for methods, params in (
+                (("relabelling", "smoothed", "ce", "ce-gcn"), {}),
+                (("relabelling",), {"view": ("features",)}),
+            )
         ),
     ),
     "eps2": Study(

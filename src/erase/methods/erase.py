@@ -29,6 +29,7 @@ from erase.methods.base import (
     Range,
 )
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.relabelling import believed_labels
 from erase.scale.processes import add_up, average_gradients, count
 from erase.semantics import (
     PrototypeLabels,
@@ -55,6 +56,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "mixture_softmax": False,
         "amsgrad": False,
     },
+    # what relabelling believes the labels to be, in the place of the paper's semantic labels
+    "relabelled": {"semantics": "relabelling", "trust": 0.0, "propagate": False},
 }
 
 DATASET_SETTINGS: dict[str, dict[str, Any]] = {
@@ -116,8 +119,9 @@ class ERASE(NetworkClassifier):
         normalisation: of the adjacency matrix: "column", "symmetric" or "row".
         prototype: "absolute" cosine or "softmax" of the cosines.
         mixture_softmax: take the softmax of the mixture of prototype and denoised labels.
-        semantics: what is mixed with the denoised labels: "prototype" labels, or the predictions
-            of a "cross-entropy" network trained alongside (an ablation of the paper).
+        semantics: what is mixed with the denoised labels: "prototype" labels; the predictions of a
+            "cross-entropy" network trained alongside (an ablation of the paper); or what
+            "relabelling" believes, once and for all, see :class:`erase.Relabelling`.
         one_stage: train a linear classifier together with the encoder instead of a head on the
             frozen representations (an ablation of the paper).
         head: "logreg", "linear-svm", "poly-svm" or "mlp".
@@ -164,7 +168,7 @@ class ERASE(NetworkClassifier):
         "normalisation": OneOf(("column", "symmetric", "row")),
         "prototype": OneOf(("absolute", "softmax")),
         "mixture_softmax": SWITCH,
-        "semantics": OneOf(("prototype", "cross-entropy")),
+        "semantics": OneOf(("prototype", "cross-entropy", "relabelling")),
         "one_stage": SWITCH,
         "head": OneOf(tuple(HEADS)),
         "width": COUNT,
@@ -206,8 +210,8 @@ class ERASE(NetworkClassifier):
         """Return ERASE with a recipe, a dataset's settings from the paper, and your `changes`.
 
         Args:
-            recipe: "reference", which yields the published numbers, or "paper", the formulas as
-                printed.
+            recipe: "reference", which yields the published numbers; "paper", the formulas as
+                printed; or "relabelled", whose semantic labels are those of relabelling.
             dataset: take ε², γ, T, α, β from the paper's table; None or a dataset that is not in
                 the table takes Cora's.
             changes: parameters by name; they win.
@@ -219,9 +223,12 @@ class ERASE(NetworkClassifier):
             raise EraseError(f"a recipe among {', '.join(RECIPES)}", repr(recipe), "Choose one.")
         known = (dataset or "").lower()
         settings = DATASET_SETTINGS.get(known, {})
-        if recipe == "reference":
+        recipe_settings = RECIPES[recipe]
+        if recipe != "paper":
             settings = settings | REFERENCE_DEPARTURES.get(known, {})
-        return cls(**(RECIPES[recipe] | settings | changes))
+        if recipe == "relabelled":  # what is not in it is the reference's
+            return cls(**(RECIPES["reference"] | settings | recipe_settings | changes))
+        return cls(**(recipe_settings | settings | changes))
 
     def check_params(self) -> None:
         """Raise an EraseError for the first parameter, or pair of them, that cannot be used."""
@@ -266,6 +273,9 @@ class _EraseLearner(NetworkLearner):
                 "guesser weights", self.num_classes, hidden=method.inner, output="none"
             )
             network["guesser"] = self.guesser
+        if method.semantics == "relabelling":
+            believed = believed_labels(tasks, seeds, method.device).to(self.device)
+            self.believed = one_hot(believed, self.num_classes).float()
         if method.one_stage:
             network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
                 self.device
@@ -391,6 +401,8 @@ class _EraseLearner(NetworkLearner):
             logits = self.encode(self.guesser, batch, self.dropout)
             losses = mean_cross_entropy(logits, batch.train, batch.given)
             return logits.detach().softmax(2), losses
+        if self.method.semantics == "relabelling":
+            return self.believed, z.new_zeros(len(z))
         labels = self._prototype_labels(z) if self.samples is None else z.new_empty(0)
         return labels, z.new_zeros(len(z))
 
@@ -403,6 +415,8 @@ class _EraseLearner(NetworkLearner):
         """Return what the network, in use, says of every node [R, N, K]."""
         if self.method.semantics == "prototype":
             return self._prototype_labels(self._survey())
+        if self.method.semantics == "relabelling":
+            return self.believed
         return self.output_of_all(self.guesser, self.hidden_of_all(self.guesser)).softmax(2)
 
     def _survey(self) -> Tensor:

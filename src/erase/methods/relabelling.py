@@ -26,7 +26,7 @@ from erase.seeds import numpy_stream
 from erase.task import NodeTask
 from erase.train import Fit, Loop, Outcome
 from erase.transition import Choices, choose, deal, softmax
-from erase.views import views_of
+from erase.views import VIEWS, views_of
 
 Floats = NDArray[np.float64]
 Nodes = NDArray[np.int64]
@@ -62,6 +62,7 @@ class Relabelling(NodeClassifier):
 
     Args:
         width: of the reduced features, where there are more.
+        view: "all", or the only one to look at: "features" (no edge counts), "near" or "far".
         rounds: how often labels are reconsidered.
         folds: how many parts of the labels take turns as evidence.
         seed: of the folds.
@@ -72,6 +73,7 @@ class Relabelling(NodeClassifier):
 
     constraints: ClassVar[dict[str, Constraint]] = NodeClassifier.constraints | {
         "width": COUNT,
+        "view": OneOf(("all", *VIEWS)),
         "rounds": Number(low=0, whole=True),
         "folds": Number(low=2, whole=True),
     }
@@ -81,6 +83,7 @@ class Relabelling(NodeClassifier):
     }
 
     width: int = 256
+    view: str = "all"
     rounds: int = 2
     folds: int = 5
 
@@ -109,7 +112,9 @@ class Relabelling(NodeClassifier):
 
     def _views(self, task: NodeTask) -> dict[str, Tensor]:
         device = resolve_device(self.device)
-        return views_of(task.x.to(device), task.edge_index.to(device), width=self.width)
+        names = VIEWS if self.view == "all" else (self.view,)
+        x, edge_index = task.x.to(device), task.edge_index.to(device)
+        return views_of(x, edge_index, width=self.width, names=names)
 
     @property
     def transition_(self) -> Floats:
@@ -132,6 +137,12 @@ class Relabelling(NodeClassifier):
                 view, number, kind = name.removeprefix(prefix).split("/")
                 found[view, int(number), kind] = float(value)
         return found
+
+
+def believed_labels(tasks: Sequence[NodeTask], seeds: Sequence[int], device: str) -> Tensor:
+    """Return what relabelling believes the classes of all nodes to be [R, N], for R runs."""
+    fits = Relabelling(device=device)._train(tasks, seeds, Loop())
+    return torch.stack([fit.outcome.labels for fit in fits])
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +265,8 @@ class _Mixture:
 
     def _most_telling(self, views: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the views from which given labels are best predicted, in their order."""
+        if len(views) <= _VIEWS:
+            return views
         evidence = {}
         for name, view in views.items():
             rows = Regressions(view[self._labelled.to(view.device)])
