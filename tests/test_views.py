@@ -14,7 +14,16 @@ from torch import Tensor
 from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
 from erase import views
 from erase.task import NodeTask
-from erase.views import join, nearest, reduce, smooth, smoothed_view, views_of, weigh
+from erase.views import (
+    join,
+    nearest,
+    nearly_nearest,
+    reduce,
+    smooth,
+    smoothed_view,
+    views_of,
+    weigh,
+)
 
 Floats = NDArray[np.float64]
 
@@ -367,7 +376,8 @@ def test_many_nodes_are_compared_by_their_reduced_features(monkeypatch: pytest.M
         seen.append(tuple(x.shape))
         return nearest(x, count)
 
-    monkeypatch.setattr(views, "nearest", watch)
+    for name in ("nearest", "nearly_nearest"):
+        monkeypatch.setattr(views, name, watch)
     in_full = view_of(*graph_of())
     monkeypatch.setattr(views, "_MOST_NODES_IN_FULL", 39)
     reduced = view_of(*graph_of())
@@ -416,3 +426,51 @@ def test_the_three_views_are_smoothed_views_with_other_options() -> None:
     for name, chosen in options.items():
         expected = smoothed_view(task.x, task.edge_index, width=5, **chosen)
         torch.testing.assert_close(found[name], expected)
+
+
+def clusters(nodes: int = 900, seed: int = 0) -> Tensor:
+    """Return rows around thirty directions; the first is zero."""
+    generator = torch.Generator().manual_seed(seed)
+    middle = torch.randn(30, 12, generator=generator)[torch.arange(nodes) % 30]
+    x = middle + 0.3 * torch.randn(nodes, 12, generator=generator)
+    x[0] = 0.0
+    return x
+
+
+def test_where_every_centre_is_asked_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 100)
+    x = clusters()
+    expected, cosines = nearest(x, 5)
+    edges, found = nearly_nearest(x, 5)
+    wanted, got = ({(a, b) for a, b in pairs.T.tolist()} for pairs in (expected, edges))
+    assert len(wanted ^ got) <= 4  # equally near, but for rounding
+    torch.testing.assert_close(found.sum(), cosines.sum())
+    assert 0 not in edges
+
+
+def test_where_some_centres_are_asked_most_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 10)
+    monkeypatch.setattr(views, "_CENTRES_ASKED", 4)
+    x = clusters()
+    expected, cosines = nearest(x, 5)
+    edges, found = nearly_nearest(x, 5)
+    wanted = {(a, b) for a, b in expected.T.tolist()}
+    assert 0.8 * len(wanted) < len(wanted & {(a, b) for a, b in edges.T.tolist()}) < len(wanted)
+    assert found.mean() > 0.98 * cosines.mean()
+    again, _ = nearly_nearest(x, 5)
+    torch.testing.assert_close(again, edges)
+
+
+def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_MOST_NODES_IN_FULL", 899)
+    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 20)
+    x, nobody = clusters(), torch.zeros(2, 0, dtype=torch.int64)
+    with LargestTensor() as largest:
+        found = smoothed_view(x, nobody)
+    assert largest.numbers < 900 * 900 / 2
+    expected = views._centred(
+        smooth(
+            *join(nobody, *nearly_nearest(weigh(x), 10), 0.25, 900), weigh(x), restart=0.1, steps=20
+        )
+    )
+    torch.testing.assert_close(found, expected)

@@ -5,6 +5,7 @@ seed takes part: the same graph has the same view every time. Memory is linear i
 and edges; nothing of size N×N exists.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mer
 _COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
 _TIE = 1e-6  # cosines closer than that are equal: float32 rounds by a tenth of it
 _MOST_NODES_IN_FULL = 50_000
+_FEWEST_ROWS_OF_A_CENTRE, _CENTRES_ASKED = 250, 16
 
 
 def weigh(x: Tensor) -> Tensor:
@@ -123,6 +125,12 @@ def nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     for first in range(0, n if count else 0, size):
         block = slice(first, min(first + size, n))
         other[block], cosine[block] = _highest(cosines(block), block, count)
+    return _both_ways(other, cosine)
+
+
+def _both_ways(other: Tensor, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges [2, M], both directions, and cosines [M] of neighbours [N, k]; 0 is none."""
+    n = len(other)
     node, place = cosine.nonzero(as_tuple=True)
     other, cosine = other[node, place], cosine[node, place]
     low, high = torch.minimum(node, other), torch.maximum(node, other)
@@ -153,6 +161,41 @@ class _Cosines:
         chosen = self._values.new_zeros(pattern.shape[1], rows.stop - rows.start)
         chosen[pattern.indices[entries], pattern.rows[entries] - rows.start] = self._values[entries]
         return pattern.matmul(self._values, chosen).T.contiguous()
+
+
+def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return what `nearest` returns, but for some neighbours that are missed, in N^1.5 time.
+
+    Some rows, one for every few hundred, are centres; every row belongs to the centre of highest
+    cosine, and seeks its neighbours among the rows of its own centre and of those nearest to that.
+    Which rows are centres is drawn from a stream of its own: the same rows have the same answer.
+
+    Args:
+        x: [N, F] dense; a row of zeros is near to nobody.
+        count: k.
+    """
+    n = x.shape[0]
+    unit = normalize(x, dim=1)
+    rows_of_a_centre = max(_FEWEST_ROWS_OF_A_CENTRE, math.isqrt(n) // 2)
+    drawn = np.random.default_rng(0).permutation(n)[: max(1, n // rows_of_a_centre)]
+    centres = unit[torch.from_numpy(np.sort(drawn)).to(x.device)]
+    blocks = unit.split(max(1, _COSINES_AT_ONCE // len(centres)))
+    owner = torch.cat([(block @ centres.T).argmax(1) for block in blocks])
+    order = owner.argsort(stable=True)
+    members = order.split(owner.bincount(minlength=len(centres)).tolist())
+    around = (centres @ centres.T).topk(min(_CENTRES_ASKED, len(centres)), dim=1).indices.tolist()
+    other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
+    cosine = torch.zeros(n, count, device=x.device)
+    for own, asked in zip(members, around, strict=True):
+        pool = torch.cat([members[centre] for centre in asked]).sort().values
+        for rows in own.split(max(1, _COSINES_AT_ONCE // max(1, len(pool)))):
+            cosines = unit[rows] @ unit[pool].T
+            cosines.masked_fill_(rows[:, None] == pool, 0.0)
+            found = cosines.topk(min(count, len(pool)), dim=1)
+            kept = found.values > _TIE
+            other[rows, : kept.shape[1]] = pool[found.indices] * kept
+            cosine[rows, : kept.shape[1]] = found.values * kept
+    return _both_ways(other, cosine)
 
 
 def _highest(cosines: Tensor, nodes: slice, count: int) -> tuple[Tensor, Tensor]:
@@ -234,8 +277,8 @@ def smoothed_view(
 
     `weigh`, `reduce`, `nearest`, `join` and `smooth` in this order; then the mean row is
     subtracted, and every row scaled to length 1. Neighbours are sought among the weighed features
-    where these are sparse and nodes at most 50,000, among the reduced ones otherwise. A row that
-    is the mean stays zero, but for rounding.
+    where these are sparse, among the reduced ones otherwise; of more than 50,000 nodes among the
+    reduced ones by `nearly_nearest`. A row that is the mean stays zero, but for rounding.
 
     Args:
         x: [N, F], dense or CSR.
@@ -254,8 +297,9 @@ def smoothed_view(
 
 
 def _alike(weighed: Tensor, reduced: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    in_full = weighed.layout == torch.sparse_csr and len(reduced) <= _MOST_NODES_IN_FULL
-    return nearest(weighed if in_full else reduced, count)
+    if len(reduced) > _MOST_NODES_IN_FULL:
+        return nearly_nearest(reduced, count)
+    return nearest(weighed if weighed.layout == torch.sparse_csr else reduced, count)
 
 
 def _centred(h: Tensor) -> Tensor:
