@@ -28,7 +28,8 @@ from erase.coding import inverse_of_lower
 _INTERCEPT = 1e3
 # Most accelerated steps. With fewer examples than dimensions the penalty rules and some fifteen
 # reach the optimum to float32's precision; with many examples the bound is looser.
-_FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 100
+_FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 70
+_SOFT_TARGETS_STEPS = 100
 # On a CPU, where looking is free, the steps end once one promises less than this per example.
 _SMALL_PROMISE = 1e-7
 _SMALL_PROMISE_OF_MANY = 1e-5  # and more with very many examples, as they say less each
@@ -136,10 +137,10 @@ class Regressions:
         if start is not None:
             constant = start[1].nan_to_num(neginf=0.0) / _INTERCEPT**0.5
             solution = ahead = torch.cat([start[0], constant], 1).permute(2, 0, 1).contiguous()
-        push = _momentum(_MANY_EXAMPLES_STEPS, z.device).to(z.dtype)
+        push = _momentum(_SOFT_TARGETS_STEPS, z.device).to(z.dtype)
         age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
         done = torch.zeros(runs, 1, dtype=torch.bool, device=z.device)
-        for _ in range(_MANY_EXAMPLES_STEPS):
+        for _ in range(_SOFT_TARGETS_STEPS):
             gradient = torch.add(ahead, self._pull(ahead, wanted, absent, seen), alpha=strength)
             stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
             move = stepped - solution
