@@ -17,7 +17,7 @@ from erase.methods.relabelling import Relabelling, _stack
 from erase.methods.smoothed import SmoothedLogReg
 from erase.noise import corrupt
 from erase.task import NodeTask
-from erase.transition import deal
+from erase.transition import Choices, deal
 
 
 def noisy(kind: str = "symmetric", rate: float = 0.3, size: int = 60, seed: int = 0) -> Data:
@@ -206,3 +206,32 @@ def test_the_view_of_features_knows_no_edge() -> None:
     near = small(view="near").fit(given)
     assert {view for view, _, _ in near.evidence_} == {"near"}
     assert (near.predict() != model.predict()).any()
+
+
+def choice(likelihood: list[float], transition: list[list[float]]) -> Choices:
+    one = np.ones(1)
+    return Choices(one, one, np.array([transition]), one, np.array(likelihood))
+
+
+def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> None:
+    sober = choice([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
+    wild = [[0.9, 0.1], [0.6, 0.4]]
+    np.testing.assert_allclose(relabelling._shares([sober, choice([0.6] * 3, wild)]), [1, 0])
+    np.testing.assert_allclose(relabelling._shares([sober, choice([0.5] * 3, wild)]), [1, 0])
+    earned = relabelling._shares([sober, choice([0.7] * 3, wild)])
+    assert earned[1] > 0.5
+    alone = relabelling._shares([choice([0.5, 0.6], wild), choice([0.6, 0.5], wild)])
+    np.testing.assert_allclose(alone, [0.5, 0.5])
+
+
+def test_a_rare_class_is_not_seen_everywhere() -> None:
+    graph = two_communities(classes=2, size=300)
+    kept = (graph.y == 0) | (torch.arange(600) % 5 == 1)  # one node in six is of class 1
+    graph = graph.subgraph(kept)
+    generator = torch.Generator().manual_seed(0)
+    shuffled = torch.randperm(graph.num_nodes, generator=generator)
+    graph.x = graph.x[shuffled]  # words say nothing
+    graph.edge_index = graph.edge_index[:, :0]
+    model = Relabelling(device="cpu").fit(graph)
+    majority = float((graph.y[graph.test_mask] == 0).float().mean())
+    assert model.score(graph) > majority - 0.05

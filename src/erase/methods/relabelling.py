@@ -55,7 +55,8 @@ class Relabelling(NodeClassifier):
        P(k | g) ∝ P_k T[k, g] (:mod:`erase.transition`). The next round learns these posteriors.
     3. All of this is done once for every fold of the labels without that fold. How well each
        classifier of each round then predicts the fold's labels, through a T of its own, decides
-       what it counts in the final mixture.
+       what it counts in the final mixture; one whose T has a class mostly mislabelled counts only
+       if labels are predicted better with it.
 
     Validation labels train as well: selection is by folds. There are no epochs, so the history is
     empty and a checkpoint is never written.
@@ -203,7 +204,7 @@ class _Mixture:
             self._choose(proba, imagined=_IMAGINED, folds=self._calibration)
             for proba in self._held_out
         ]
-        self._shares = _stack(np.stack([choices.likelihood for choices in self._choices]))
+        self._shares = _shares(self._choices)
 
     def fit(self) -> Fit:
         """Return the mixture as a fit."""
@@ -418,6 +419,29 @@ def _regressions(
     seen = torch.from_numpy(~hidden).to(rows.rows)
     weights, intercepts = rows.solve(targets, seen, strength, near.get(kind))
     return _Candidate((name, number, kind), view, weights, intercepts)
+
+
+def _shares(choices: Sequence[Choices]) -> Floats:
+    """Return what each candidate counts [C].
+
+    Candidates that need the labels of some class to be mostly wrong, and wrong in the same way,
+    count only if labels are predicted better with them than without: where one class is much rarer
+    than another, that is what class means are.
+    """
+    likelihood = np.stack([choice.likelihood for choice in choices])
+    shares = _stack(likelihood)
+    sober = np.array([_mostly_right(choice.transition) for choice in choices])
+    if sober.any() and not sober.all():
+        fewer = _stack(likelihood[sober])
+        if np.log(fewer @ likelihood[sober]).sum() >= np.log(shares @ likelihood).sum():
+            shares[:] = 0.0
+            shares[sober] = fewer
+    return shares
+
+
+def _mostly_right(transition: Floats) -> bool:
+    """Return whether no wrong label of any class is more common than its right one."""
+    return bool((np.diag(transition) >= transition.max(1)).all())
 
 
 def _stack(likelihood: Floats) -> Floats:
