@@ -323,7 +323,7 @@ def _classify(batch: Batch) -> list[Result]:
         model = models[cell]
         scores: dict[str, float | None] = dict(score(model, clean, told))
         if batch.shift and cell.noise != "none":
-            scores |= _shift_scores(model, models[_clean_twin(cell)])
+            scores |= _shift_scores(model, models[_clean_twin(cell)], batch.device)
         record = Record(
             cell,
             scores,
@@ -355,8 +355,8 @@ def _tasks(given: Sequence[Data]) -> list[NodeTask]:
     return [first, *(replace(task, x=first.x, edge_index=first.edge_index) for task in others)]
 
 
-def _shift_scores(noisy: NodeClassifier, clean: NodeClassifier) -> dict[str, float]:
-    shift = torch.from_numpy(noisy.transform() - clean.transform())
+def _shift_scores(noisy: NodeClassifier, clean: NodeClassifier, device: str) -> dict[str, float]:
+    shift = torch.from_numpy(noisy.transform() - clean.transform()).to(device)
     eps2 = noisy.get_params(deep=False)["eps2"]
     return {
         "log_ntvr": float(log_ntvr(shift, eps2)),
