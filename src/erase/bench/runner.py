@@ -356,7 +356,8 @@ def _tasks(given: Sequence[Data]) -> list[NodeTask]:
 
 
 def _shift_scores(noisy: NodeClassifier, clean: NodeClassifier, device: str) -> dict[str, float]:
-    shift = torch.from_numpy(noisy.transform() - clean.transform()).to(device)
+    shift = torch.from_numpy(noisy.transform() - clean.transform())
+    shift = shift.to(resolve_device(device))
     eps2 = noisy.get_params(deep=False)["eps2"]
     return {
         "log_ntvr": float(log_ntvr(shift, eps2)),
