@@ -1,5 +1,6 @@
 """Heads are scikit-learn's classifiers, or reach their optimum, made safe for missing classes."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase import heads
-from erase.heads import HEADS, Regressions, classify, logistic_regression
+from erase.heads import HEADS, Regressions, classify, classify_in_chunks, logistic_regression
 
 TWINS: dict[str, Any] = {
     "logreg": LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000),
@@ -186,3 +187,27 @@ def test_regressions_in_blocks_are_those_of_all_rows_at_once(
     monkeypatch.setattr(heads, "_AT_ONCE", 50)  # 8 of 60 rows
     for ours, theirs in zip(Regressions(rows).solve(targets, seen, 1.0), expected, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+class InThrees:
+    """Representations [1, N, D] that come three rows at a time."""
+
+    def __init__(self, z: Tensor) -> None:
+        self.z = z
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, self.z.shape[1], 3):
+            some = self.z[:, start : start + 3]
+            yield slice(start, start + some.shape[1]), some
+
+    def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.cat([work(some) for _, some in self.chunks()], 1)
+
+
+@pytest.mark.parametrize("trained", [8, 90])  # fewer than dimensions, and more
+def test_a_classifier_in_chunks_is_that_of_all_rows(trained: int) -> None:
+    z, y = blobs(4, n=25, d=20)
+    rows = torch.arange(100)[100 - trained :]
+    expected = classify("logreg", z, rows[None], y[:, rows], 4, [0])
+    found = classify_in_chunks(InThrees(z), 20, rows, y[0, rows], 4)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

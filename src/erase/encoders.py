@@ -488,6 +488,37 @@ def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
         yield start, graph.rows(start, min(start + size, graph.num_nodes))
 
 
+class Survey:
+    """z of a whole graph, in use, whose rows are computed when they are asked for and not held.
+
+    Args:
+        encoder: what computes them.
+        x: gives the features of the nodes that it is asked for.
+        graph: the whole graph.
+    """
+
+    def __init__(self, encoder: Encoder, x: ReadRows, graph: Graph) -> None:
+        self._encoder, self._graph = encoder, graph
+        with torch.no_grad():
+            self._said = encoder.second.say(encoder.hidden_of_all(x, graph))
+
+    @torch.no_grad()
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield which rows, and their z [R, M, width]; of this process."""
+        for start, rows in own_chunks(self._graph, NODES_AT_ONCE):
+            z = self._encoder.hear_second(self._said, rows)
+            yield slice(start, start + z.shape[1]), z
+
+    @torch.no_grad()
+    def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [R, N, C] from `work`, which makes [R, M, C] of the z of some rows."""
+        return in_chunks(
+            lambda rows: work(self._encoder.hear_second(self._said, rows)),
+            self._graph,
+            NODES_AT_ONCE,
+        )
+
+
 class RecomputedPass:
     """An encoder's pass over a whole graph in training, of which z is never held as a whole.
 

@@ -6,10 +6,10 @@ meets on the way: classes without a single example, or one class only.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from erase.coding import inverse_of_lower
+from erase.scale.processes import add_up
 
 # The intercept is a weight on a constant feature whose square is this: as good as unpenalised.
 _INTERCEPT = 1e3
@@ -50,18 +51,23 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
         y: [R, n] classes 0 … K−1.
         num_classes: K.
     """
-    runs, n, d = z.shape
+    runs, n, _ = z.shape
     if runs > 1 and not z.is_cuda:  # each ends when it is done
         solved = [logistic_regression(z[r, None], y[r, None], num_classes) for r in range(runs)]
         weights, intercepts = (torch.cat(parts) for parts in zip(*solved, strict=True))
         return weights, intercepts
+    constant = z.new_full((runs, n, 1), _INTERCEPT**0.5)
+    return _regress(torch.cat([z, constant], 2), y, num_classes)
+
+
+def _regress(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Do the work of `logistic_regression`; the last column of z [R, n, D+1] is √_INTERCEPT."""
+    runs, n, columns = z.shape
     targets = one_hot(y, num_classes).to(z.dtype)  # [R, n, K]
     present = targets.sum(1, keepdim=True) > 0
     # of two classes scikit-learn penalises the difference of their weights, once
     penalty = (1.0 + (present.sum(-1, keepdim=True) == 2)).to(z.dtype)
-    constant = z.new_full((runs, n, 1), _INTERCEPT**0.5)
-    z = torch.cat([z, constant], 2)
-    dual = n <= d  # unknown: W = ZᵀA by A [n, K], else W itself
+    dual = n < columns  # unknown: W = ZᵀA by A [n, K], else W itself
     gram = z @ z.mT if dual else z.mT @ z
     bound = 0.5 * gram
     bound.diagonal(dim1=-2, dim2=-1).add_(penalty[:, 0])
@@ -203,6 +209,37 @@ def _by_logistic_regression(
     weight, intercept = logistic_regression(examples, y, num_classes)
     proba: Tensor = (z @ weight / length + intercept).softmax(2)
     return proba
+
+
+class RowsOfZ(Protocol):
+    """Representations of all nodes that come in chunks, see :class:`erase.encoders.Survey`."""
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield which rows, and their z [R, M, D]; of this process."""
+
+    def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [R, N, C] from `work`, which makes [R, M, C] of the z of some rows."""
+
+
+def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_classes: int) -> Tensor:
+    """Return what logistic regression says of every node [1, N, K]; those of `rows` alone are held.
+
+    Args:
+        z: representations [1, N, D] float32; the classifier sees them with length 1.
+        width: D.
+        rows: [n] the nodes it is trained on, ascending.
+        y: [n] their classes.
+        num_classes: K.
+    """
+    examples = torch.zeros(1, rows.numel(), width + 1, device=rows.device)
+    for nodes, some in z.chunks():
+        ends = rows.new_tensor([nodes.start, nodes.stop])
+        places = slice(*torch.searchsorted(rows, ends).tolist())
+        examples[:, places, :-1] = normalize(some[:, rows[places] - nodes.start], dim=2)
+    add_up(examples)
+    examples[..., -1] = _INTERCEPT**0.5
+    weight, intercept = _regress(examples, y[None], num_classes)
+    return z.map(lambda some: (normalize(some, dim=2) @ weight + intercept).softmax(2))
 
 
 def _linear_svm(seed: int) -> LinearSVC:

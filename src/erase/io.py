@@ -40,7 +40,6 @@ from xml.parsers import expat
 import numpy as np
 import pandas as pd
 import safetensors
-import safetensors.torch
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -132,12 +131,35 @@ def need_pyarrow() -> None:
         )
 
 
+_SAFETENSORS_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
 def save_arrays(path: StrPath, arrays: Mapping[str, Tensor], metadata: Any = None) -> None:
     """Write named dense tensors and JSON-able `metadata` as safetensors; it round-trips exactly."""
-    # clones: safetensors refuses two names on one memory, as tied weights have
-    owned = {name: array.detach().cpu().contiguous().clone() for name, array in arrays.items()}
+    # not by safetensors.torch.save, which holds all arrays twice more
+    header: dict[str, Any] = {"__metadata__": {"json": json.dumps(metadata)}}
+    start = 0
+    for name, array in arrays.items():
+        end = start + array.numel() * array.element_size()
+        kind = _SAFETENSORS_NAMES[array.dtype]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of eight bytes
     with atomic_write(path, "wb") as file:
-        file.write(safetensors.torch.save(owned, {"json": json.dumps(metadata)}))
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            flat = array.detach().cpu().contiguous().reshape(-1)
+            file.write(flat.view(torch.uint8).numpy().data)
 
 
 def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:

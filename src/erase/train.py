@@ -94,6 +94,10 @@ class Learner(ABC):
     def evaluate(self) -> Outcome:
         """Return the outcome of the last step, [R, ...]."""
 
+    def finish(self) -> Outcome:
+        """Return the outcome to keep; `evaluate` of one that `revisits` may lack its embedding."""
+        return self.evaluate()
+
     def moments(self) -> State:
         """Return the optimiser's tensors by name: the ones it uses, not copies."""
         entries = self.optimiser.state_dict()["state"].items()
@@ -341,7 +345,7 @@ def _revisit(learner: Learner, best: State) -> State:
     learner.network.load_state_dict(
         {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
     )
-    outcome = learner.evaluate()
+    outcome = learner.finish()
     return {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
 
 

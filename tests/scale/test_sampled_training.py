@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from conftest import LargestTensor, edge_lists, two_communities
+from erase import encoders
 from erase.encoders import ENCODERS, Encoder, Features, take_rows
 from erase.errors import EraseError
 from erase.graph import Graph
@@ -297,3 +298,18 @@ def test_lists_are_as_good_as_tuples(communities: Data) -> None:
         sampled("ce", num_neighbors=kind((4, 3))).fit(communities) for kind in (tuple, list)
     )
     np.testing.assert_array_equal(first.predict_proba(), second.predict_proba())
+
+
+@pytest.mark.parametrize("objective", ["batch", "graph"])
+def test_representations_of_all_nodes_are_held_at_the_end_alone(
+    objective: str, communities: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "NODES_AT_ONCE", 10)
+    model = ERASE(device="cpu", width=64, hidden=8, batch_size=10, objective=objective)
+    learner = model._learner([NodeTask.of(communities)], [0])
+    learner.step()
+    trained = int(communities.train_mask.sum())
+    with LargestTensor() as largest:
+        assert learner.evaluate().embedding.numel() == 0
+    assert largest.numbers <= max(trained * 65, 65 * 65) < communities.num_nodes * 64
+    assert learner.finish().embedding.shape == (1, communities.num_nodes, 64)

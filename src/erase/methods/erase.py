@@ -1,7 +1,7 @@
 """ERASE: error-resilient representation learning on graphs (the paper's method)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -14,10 +14,10 @@ from erase.coding import (
     shared_rate_reduction,
     short_rows_are_tame,
 )
-from erase.encoders import Activation, RecomputedPass
+from erase.encoders import Activation, RecomputedPass, Survey
 from erase.errors import EraseError
 from erase.graph import Normalisation, propagate
-from erase.heads import HEADS, classify
+from erase.heads import HEADS, classify, classify_in_chunks
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -289,7 +289,7 @@ class _EraseLearner(NetworkLearner):
         self.short_rows = method.output in _SHORT_OUTPUTS
         tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
         self.waits |= not tame or not (method.one_stage or method.head == "logreg")
-        self._surveyed: Tensor | None = None  # [R, N, D], while the weights are still those
+        self._surveyed: Survey | None = None  # while the weights are still those
 
     def samples_batches(self) -> bool:
         return self.method.objective == "batch"
@@ -325,22 +325,13 @@ class _EraseLearner(NetworkLearner):
 
     def _step_by_chunks(self) -> dict[str, Tensor]:
         """Take the step of the whole graph, whose z is never held as a whole."""
-        method, (members,) = self.method, self.members
+        method = self.method
         passed = RecomputedPass(
             self.encoder, self.read, self.graph, self.dropout, method.batch_size
         )
-        centres = self.members.new_zeros(1, self.num_classes, method.width)
-        for rows, z in passed.chunks():
-            centres += members[rows].T @ z
-        add_up(centres)
-        centres /= members.sum(0).clamp(min=1.0)[:, None]
-        labels = torch.zeros_like(self.denoised)
-        for rows, z in passed.chunks():
-            labels[:, rows] = prototype_labels(z, centres, method.prototype)
-        add_up(labels)
-        self.membership.copy_(self._membership(labels))
+        self.membership.copy_(self._membership(self._prototype_labels_of(passed)))
         classes = self.membership[0]
-        grams = ClassGrams(self.num_classes, method.width, centres)
+        grams = ClassGrams(self.num_classes, method.width, self.denoised)
         for rows, z in passed.chunks():
             grams.add(z[0], classes[rows])
         add_up(grams.grams, grams.sizes)
@@ -411,18 +402,33 @@ class _EraseLearner(NetworkLearner):
         """Return what the representations of all nodes say of them [R, N, K]."""
         return prototype_labels(z, prototypes(z, self.members), self.method.prototype)
 
+    @torch.no_grad()
+    def _prototype_labels_of(self, z: RecomputedPass | Survey) -> Tensor:
+        """Return what representations that come in chunks say of all nodes [1, N, K]."""
+        (members,) = self.members
+        centres = members.new_zeros(1, self.num_classes, self.method.width)
+        for rows, some in z.chunks():
+            centres += members[rows].T @ some
+        add_up(centres)
+        centres /= members.sum(0).clamp(min=1.0)[:, None]
+        labels = torch.zeros_like(self.denoised)
+        for rows, some in z.chunks():
+            labels[:, rows] = prototype_labels(some, centres, self.method.prototype)
+        add_up(labels)
+        return labels
+
     def _guesses_of_all(self) -> Tensor:
-        """Return what the network, in use, says of every node [R, N, K]."""
+        """Return what the network, in use, says of every node [1, N, K] of a graph in samples."""
         if self.method.semantics == "prototype":
-            return self._prototype_labels(self._survey())
+            return self._prototype_labels_of(self._survey())
         if self.method.semantics == "relabelling":
             return self.believed
         return self.output_of_all(self.guesser, self.hidden_of_all(self.guesser)).softmax(2)
 
-    def _survey(self) -> Tensor:
-        """Return the representations of all nodes, in use, computed once for a state."""
+    def _survey(self) -> Survey:
+        """Return the representations of all nodes, in use, to be had in chunks."""
         if self._surveyed is None:
-            self._surveyed = self.output_of_all(self.encoder, self.hidden_of_all(self.encoder))
+            self._surveyed = Survey(self.encoder, self.read, self.graph)
         return self._surveyed
 
     @torch.no_grad()
@@ -441,18 +447,41 @@ class _EraseLearner(NetworkLearner):
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        self._surveyed = None  # of the weights before the last step
-        z = self._survey()
-        if self.samples is None:
-            self._surveyed = None  # nobody else asks for them
-        if self.method.one_stage:
-            proba = self.network["classifier"](normalize(z, dim=2)).softmax(2)
-        else:
-            targets = self.membership.gather(1, self.train_index)
-            proba = classify(
-                self.method.head, z, self.train_index, targets, self.num_classes, self.seeds
-            )
+        method = self.method
+        targets = self.membership.gather(1, self.train_index)
+        if method.batch_size:
+            self._surveyed = None  # of the weights before the last step
+            survey = self._survey()
+            if method.one_stage:
+                proba = survey.map(self._classify)
+            elif method.head == "logreg":
+                proba = classify_in_chunks(
+                    survey, method.width, self.train_index[0], targets[0], self.num_classes
+                )
+            else:
+                proba = self._by_head(survey.map(lambda z: z), targets)
+            nothing = proba.new_empty(1, 0, method.width)
+            return Outcome(proba, nothing, self.membership)
+        z = self.encoder(self.x, self.graph)
+        proba = self._classify(z) if method.one_stage else self._by_head(z, targets)
         return Outcome(proba, z, self.membership)
+
+    def finish(self) -> Outcome:
+        outcome = self.evaluate()
+        if not self.method.batch_size:
+            return outcome
+        return replace(outcome, embedding=self._survey().map(lambda z: z))
+
+    def _classify(self, z: Tensor) -> Tensor:
+        """Return what the classifier trained with the encoder says of representations [R, M, K]."""
+        logits: Tensor = self.network["classifier"](normalize(z, dim=2))
+        return logits.softmax(2)
+
+    def _by_head(self, z: Tensor, targets: Tensor) -> Tensor:
+        """Return what a head trained on `targets` [R, n] says of all nodes [R, N, K]."""
+        return classify(
+            self.method.head, z, self.train_index, targets, self.num_classes, self.seeds
+        )
 
 
 class _Linear(nn.Module):
