@@ -364,11 +364,15 @@ def _reading(agreements: Sequence[Json], sides: Sequence[Json]) -> str:
 
 
 def _look(packages: Sequence[Json], remarks: Mapping[str, Mapping[str, Any]]) -> str:
-    looked = [package for package in packages if package["name"] in remarks]
+    looked = [
+        package
+        for package in packages
+        if package["name"] in remarks and package["given"] != package["suggested"]
+    ]
     fits = Counter(_fitting(package, remarks[package["name"]]) for package in looked)
     return (
-        f"Name, description and kin of {len(looked)} of them were read, knowing the suggestion: in "
-        f"{fits['suggested']} the suggested section fits better, in {fits['both']} both fit, in "
+        f"Name, description and kin of the {len(looked)} with a suggestion were read, knowing it: "
+        f"in {fits['suggested']} the suggested section fits better, in {fits['both']} both fit, in "
         f"{fits['given']} the given one does, in {fits['neither']} neither. *Tags* are the "
         "sections of the slice that the package's debtags speak for; – where none is usable."
     )
@@ -378,7 +382,7 @@ def _fitting(package: Json, remark: Mapping[str, Any]) -> str:
     """Return which of the two sections a person finds fitting."""
     given, suggested = (package[key] in remark["fits"] for key in ("given", "suggested"))
     if given and suggested:
-        return "both"
+        return "both" if package["given"] != package["suggested"] else "given"
     return "suggested" if suggested else "given" if given else "neither"
 
 
