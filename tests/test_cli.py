@@ -18,11 +18,12 @@ import erase
 from conftest import two_communities
 from erase.auditing import DETECTORS
 from erase.bench import Protocol, given_labels, score
-from erase.cli import _parser, main
+from erase.cli import _parser, _usual_method, main
 from erase.datasets import DATASETS
 from erase.encoders import ENCODERS
+from erase.folder import write_folder
 from erase.heads import HEADS
-from erase.io import write_graph
+from erase.io import read_json, write_graph
 from erase.methods import METHODS
 from erase.noise import NOISES
 
@@ -156,7 +157,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
         ("noises", NOISES),
         ("encoders", ENCODERS),
         ("heads", HEADS),
-        ("presets", {"reference": 0, "paper": 0}),
+        ("presets", {"reference": 0, "paper": 0, "relabelled": 0}),
         ("protocols", {"paper": 0, "honest": 0}),
     ],
 )
@@ -207,6 +208,35 @@ def test_the_demo_trains_both_methods_on_the_same_noisy_labels_and_seed(
     assert told["protocol"] == {"noise": "redrawn", "validation": "noisy"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "method"),
+    [
+        ([], "Relabelling"),
+        (["--set", "rounds=1"], "Relabelling"),
+        (["--set", "epochs=2"], "ERASE"),
+        (["--set", "epochs=2", "--set", "width=16"], "ERASE"),
+        (["--preset", "paper", "--set", "epochs=2"], "ERASE"),
+        (["--method", "ce", "--set", "epochs=2"], "CrossEntropy"),
+    ],
+)
+def test_relabelling_is_fitted_unless_another_method_is_asked_for(
+    asked: list[str], method: str, tmp_path: Path
+) -> None:
+    graph, out = tmp_path / "g.npz", tmp_path / "out"
+    write_graph(two_communities(), graph)
+    assert main(["fit", str(graph), "--quiet", "--out", str(out), *asked]) == 0
+    assert read_json(out / "summary.json")["method"] == method
+
+
+def test_a_graphs_folder_is_fitted_by_erase(tmp_path: Path) -> None:
+    folder = tmp_path / "g"
+    write_folder(two_communities(), folder)
+    options = _parser().parse_args(["fit", str(folder)])
+    assert _usual_method(options) == "erase"
+    assert _usual_method(_parser().parse_args(["fit", "debian"])) == "relabelling"
+    assert _usual_method(_parser().parse_args(["fit", "debian", "--clean"])) == "erase"
+
+
 def test_defaults_of_the_commands() -> None:
     shared = {"seed": 0, "device": "auto", "json": False, "quiet": False, "hint": ""}
     fit, demo = vars(_parser().parse_args(["fit", "g"])), vars(_parser().parse_args(["demo"]))
@@ -215,8 +245,8 @@ def test_defaults_of_the_commands() -> None:
     assert fit == shared | {
         "graph": "g",
         "out": None,
-        "method": "erase",
-        "preset": "reference",
+        "method": None,  # relabelling, or erase
+        "preset": None,  # reference
         "set": [],
         "noise": None,
         "draw": None,  # redrawn

@@ -48,7 +48,7 @@ from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits, without_splits
-from erase.folder import write_folder
+from erase.folder import is_folder, write_folder
 from erase.heads import HEADS
 from erase.io import (
     atomic_write,
@@ -59,7 +59,7 @@ from erase.io import (
     write_json,
     write_table,
 )
-from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
+from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier, Relabelling
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
 from erase.noise import NOISES
@@ -125,13 +125,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.set_defaults(run=_fit_together)
     fit.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
-    fit.add_argument("--method", default="erase", choices=METHODS, help="default: %(default)s")
+    fit.add_argument(
+        "--method",
+        choices=METHODS,
+        help="default: relabelling; erase where --preset, --clean or a parameter that relabelling "
+        "lacks asks for it, for a graph's folder, and for several processes",
+    )
     fit.add_argument(
         "--preset",
         choices=RECIPES,
-        default="reference",
-        help="ERASE's recipe: 'reference' yields the published numbers, 'paper' is the formulas "
-        "as printed; a dataset of the paper brings its settings (default: %(default)s)",
+        help="ERASE's recipe: 'reference', the default, yields the published numbers, 'paper' is "
+        "the formulas as printed, 'relabelled' has the semantic labels of relabelling; a dataset "
+        "of the paper brings its settings",
     )
     fit.add_argument(
         "--set",
@@ -449,6 +454,8 @@ def _fit_together(options: argparse.Namespace) -> None:
 
 def _fit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
+    options.method = options.method or _usual_method(options)
+    options.preset = options.preset or "reference"
     method = _method(options, name)
     protocol = Protocol(options.draw or "redrawn", options.validation or "clean")
     given = clean
@@ -722,6 +729,19 @@ def _graph(name: str) -> tuple[Data, str]:
             f"Datasets: {', '.join(DATASETS)}.",
         )
     return read_graph(name), Path(name).resolve().stem
+
+
+def _usual_method(options: argparse.Namespace) -> str:
+    """Return the method to fit where none is named."""
+    asked = {setting.partition("=")[0] for setting in options.set}
+    needs_erase = (
+        options.preset is not None
+        or options.clean
+        or count() > 1
+        or is_folder(options.graph)
+        or not asked <= Relabelling().get_params(deep=False).keys()
+    )
+    return "erase" if needs_erase else "relabelling"
 
 
 def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
