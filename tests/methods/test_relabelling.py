@@ -9,11 +9,12 @@ import torch
 from torch_geometric.data import Data
 
 from conftest import two_communities
+from erase import mixture as mixtures
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.datasets import load_dataset
 from erase.heads import Regressions
-from erase.methods import load_model, relabelling
-from erase.methods.relabelling import Relabelling, _stack
+from erase.methods import load_model
+from erase.methods.relabelling import Relabelling
 from erase.methods.smoothed import SmoothedLogReg
 from erase.noise import corrupt
 from erase.task import NodeTask
@@ -54,8 +55,8 @@ def test_a_round_teaches_what_the_labels_probably_mean() -> None:
     task, model = NodeTask.from_data(given), small()
     labelled = (task.y >= 0).nonzero().squeeze(1)
     fold = np.arange(len(labelled)) % 3
-    views = model._views(task)
-    mixture = relabelling._Mixture(model, task, views, fold, 0, False)
+    views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
+    mixture = mixtures.Mixture(task, views, fold, rounds=2, seed=0, progress=False)
     rows = Regressions(views["far"][labelled])
     before = mixture._as_given(views["far"])
     trained = [c for c in mixture._candidates if c.name[:2] == ("far", 0)]
@@ -102,7 +103,9 @@ def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
 
     def weights(task: NodeTask) -> list[torch.Tensor]:
         model = small()
-        mixture = relabelling._Mixture(model, task, model._views(task), fold[labelled], 0, False)
+        views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
+        own = fold[labelled]
+        mixture = mixtures.Mixture(task, views, own, rounds=2, seed=0, progress=False)
         return [candidate.weights for candidate in mixture._candidates]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +115,7 @@ def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
         def once(classes: Any, folds: int, stream: Any) -> Any:
             return dealt.setdefault((len(classes), folds), deal(classes, folds, stream))
 
-        patch.setattr(relabelling, "deal", once)
+        patch.setattr(mixtures, "deal", once)
         before, after = weights(task), weights(changed)
     assert all(torch.equal(a[0], b[0]) for a, b in zip(before, after, strict=True))
     assert not any(torch.equal(a[1], b[1]) for a, b in zip(before, after, strict=True))
@@ -138,10 +141,10 @@ def test_stacking_prefers_what_predicts_labels() -> None:
     rng = np.random.default_rng(0)
     likelihood = rng.uniform(0.2, 0.4, size=(3, 200))
     likelihood[1] += 0.3
-    shares = _stack(likelihood)
+    shares = mixtures._stack(likelihood)
     assert shares.sum() == pytest.approx(1)
     assert shares[1] > 0.9 > 0.1 > shares[0] > 0
-    np.testing.assert_allclose(_stack(np.full((4, 10), 0.3)), 0.25)
+    np.testing.assert_allclose(mixtures._stack(np.full((4, 10), 0.3)), 0.25)
 
 
 def test_a_graph_of_strangers_is_left_aside() -> None:
@@ -216,11 +219,11 @@ def choice(likelihood: list[float], transition: list[list[float]]) -> Choices:
 def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> None:
     sober = choice([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
     wild = [[0.9, 0.1], [0.6, 0.4]]
-    np.testing.assert_allclose(relabelling._shares([sober, choice([0.6] * 3, wild)]), [1, 0])
-    np.testing.assert_allclose(relabelling._shares([sober, choice([0.5] * 3, wild)]), [1, 0])
-    earned = relabelling._shares([sober, choice([0.7] * 3, wild)])
+    np.testing.assert_allclose(mixtures._shares([sober, choice([0.6] * 3, wild)]), [1, 0])
+    np.testing.assert_allclose(mixtures._shares([sober, choice([0.5] * 3, wild)]), [1, 0])
+    earned = mixtures._shares([sober, choice([0.7] * 3, wild)])
     assert earned[1] > 0.5
-    alone = relabelling._shares([choice([0.5, 0.6], wild), choice([0.6, 0.5], wild)])
+    alone = mixtures._shares([choice([0.5, 0.6], wild), choice([0.6, 0.5], wild)])
     np.testing.assert_allclose(alone, [0.5, 0.5])
 
 

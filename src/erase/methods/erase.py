@@ -29,7 +29,7 @@ from erase.methods.base import (
     Range,
 )
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.methods.relabelling import believed_labels
+from erase.mixture import relabel
 from erase.scale.processes import add_up, average_gradients, count
 from erase.semantics import (
     PrototypeLabels,
@@ -274,7 +274,8 @@ class _EraseLearner(NetworkLearner):
             )
             network["guesser"] = self.guesser
         if method.semantics == "relabelling":
-            believed = believed_labels(tasks, seeds, method.device).to(self.device)
+            fits = relabel(tasks, seeds, self.device)
+            believed = torch.stack([fit.outcome.labels for fit in fits]).to(self.device)
             self.believed = one_hot(believed, self.num_classes).float()
         if method.one_stage:
             network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
