@@ -228,6 +228,20 @@ def test_relabelling_is_fitted_unless_another_method_is_asked_for(
     assert read_json(out / "summary.json")["method"] == method
 
 
+def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:
+    graph, out = tmp_path / "g.npz", tmp_path / "out"
+    clean = two_communities(size=60)
+    noisy = erase.corrupt(clean, "symmetric", 0.2, seed=0)
+    write_graph(noisy, graph)
+    assert main(["fit", str(graph), "--quiet", "--out", str(out)]) == 0
+    table = pd.read_csv(out / "predictions.csv")
+    labelled = (noisy.train_mask | noisy.val_mask).numpy()
+    assert table["quality"].notna().tolist() == labelled.tolist()
+    wrong = (noisy.y != clean.y).numpy() & labelled
+    assert table["quality"][wrong].max() < table["quality"][labelled & ~wrong].median()
+    assert pd.read_csv(out / "history.csv").columns.tolist() == ["epoch", "loss"]
+
+
 def test_a_graphs_folder_is_fitted_by_erase(tmp_path: Path) -> None:
     folder = tmp_path / "g"
     write_folder(two_communities(), folder)

@@ -507,7 +507,8 @@ def _fit(options: argparse.Namespace) -> None:
         "version": __version__,
     }
     write_table(_predictions(method, clean, given), out / "predictions.csv")
-    write_table(pd.DataFrame(method.history_), out / "history.csv")
+    columns = None if method.history_ else ["epoch", "loss"]  # there are methods without epochs
+    write_table(pd.DataFrame(method.history_, columns=columns), out / "history.csv")
     with atomic_write(out / "embeddings.npy", "wb") as file:
         np.save(file, method.transform())
     method.save(out / "model.safetensors")
@@ -809,6 +810,8 @@ def _predictions(method: NodeClassifier, clean: Data, given: Data) -> pd.DataFra
         "probability": proba.max(1),
         "semantic": class_names[method.fit_.outcome.labels.numpy()],
     }
+    if isinstance(method, Relabelling):
+        columns["quality"] = method.quality_  # of the given label
     return pd.DataFrame(columns)
 
 
