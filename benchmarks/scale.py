@@ -48,6 +48,19 @@ SAME_ENCODER = {
     "epochs": 5,
 }
 
+# ERASE as it is on small graphs, in the same batches
+USUAL = {
+    "hidden": 256,
+    "lr": 0.001,
+    "inner": "leaky-l1",
+    "output": "l1-relu",
+    "amsgrad": "true",
+    "normalisation": "column",
+    "restart": "false",
+    "steps": 5,
+    "keep": 0.6,
+}
+
 Measure = Callable[["Place"], Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]]
 
 
@@ -118,13 +131,14 @@ def fit_at(place: Place, nodes: int, *options: str, **more: Any) -> dict[str, An
 
 
 def arxiv(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
-    """Yield ERASE's recipe beside cross-entropy with the same encoder, on the same draws."""
-    methods: dict[str, dict[str, Any]] = {"erase": {}, "ce": SAME_ENCODER}
+    """Yield ERASE's recipe and its usual settings beside cross-entropy with the same encoder."""
+    methods: dict[str, dict[str, Any]] = {"erase": {}, "ce": SAME_ENCODER, "erase, usual": USUAL}
     for seed in (0, 1, 2):
         for noise in ("symmetric:0.3", "asymmetric:0.4"):
             for method, parameters in methods.items():
                 about = {"noise": noise, "method": method, "seed": seed}
-                options = ("--noise", noise, "--method", method, "--seed", str(seed))
+                name = method.split(",")[0]
+                options = ("--noise", noise, "--method", name, "--seed", str(seed))
                 yield about, partial(fit_at, place, ARXIV_NODES, *options, **parameters)
 
 
@@ -144,14 +158,16 @@ def fit_million(place: Place, kind: str) -> dict[str, Any]:
             convert = [sys.executable, "-m", "erase", "convert", str(graph), str(folder)]
             subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
         graph = folder
-    return fit(graph, "--noise", "symmetric:0.3")
+    return fit(graph, "--noise", "symmetric:0.3", "--method", "erase")
 
 
 def growth(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
     """Yield an epoch at growing sizes."""
     for nodes in (10**4, 10**5, 10**6):
         if nodes <= place.nodes:
-            work = partial(fit_at, place, nodes, "--noise", "symmetric:0.3", epochs=1)
+            work = partial(
+                fit_at, place, nodes, "--noise", "symmetric:0.3", "--method", "erase", epochs=1
+            )
             yield {"nodes": nodes}, work
 
 
