@@ -482,9 +482,9 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
         "--set",
         "width=64",
         "--set",
-        "epochs=200",
+        "epochs=1000",
         "--set",
-        "patience=200",
+        "patience=1000",
     ]
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
