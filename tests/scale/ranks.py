@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from conftest import two_communities
+from erase import encoders
 from erase.io import save_arrays
 from erase.methods import METHODS
 from erase.methods.network import NetworkLearner
@@ -46,6 +47,7 @@ def result(name: str, settings: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def main() -> None:
     cases = json.loads(Path(sys.argv[1]).read_text())
+    encoders.NODES_AT_ONCE = 16  # so that every process has some
     with joined(torch.device("cpu")):
         for case, (name, settings) in cases.items():
             told = first_gradient(name, settings) | result(name, settings)

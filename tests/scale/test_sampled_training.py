@@ -313,3 +313,21 @@ def test_representations_of_all_nodes_are_held_at_the_end_alone(
         assert learner.evaluate().embedding.numel() == 0
     assert largest.numbers <= max(trained * 65, 65 * 65) < communities.num_nodes * 64
     assert learner.finish().embedding.shape == (1, communities.num_nodes, 64)
+
+
+@pytest.mark.parametrize("objective", ["batch", "graph"])
+def test_chunks_of_representations_change_nothing(
+    objective: str, communities: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = []
+    for size in (10, 10_000):
+        monkeypatch.setattr(encoders, "NODES_AT_ONCE", size)
+        model = ERASE(device="cpu", width=24, hidden=8, batch_size=10, objective=objective)
+        learner = model._learner([NodeTask.of(communities)], [0])
+        for _ in range(3):
+            learner.step()
+        outcomes.append(learner.finish())
+    few, all_at_once = outcomes
+    torch.testing.assert_close(few.proba, all_at_once.proba, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(few.embedding, all_at_once.embedding, atol=1e-4, rtol=1e-3)
+    assert torch.equal(few.labels, all_at_once.labels)
