@@ -28,7 +28,6 @@ Nodes = NDArray[np.int64]
 _STRENGTHS = (1.0, 3.0)  # C of the two regressions
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _SHARPNESS = 20.0  # of the softmax over cosines with class means
-_VIEWS = 2  # how many of the views are taken further
 # Between rounds: few choices, since only the posterior is wanted.
 _POWERS, _IMAGINED = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
 _INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
@@ -134,7 +133,7 @@ class Mixture:
         self._some = np.sort(stream.permutation(len(self._given))[:_MANY])
         self._calibration = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
         self._candidates: list[_Candidate] = []
-        for name, view in self._most_telling(views).items():
+        for name, view in views.items():
             self._candidates += self._train_view(name, view, rounds)
         self._held_out = [self._out_of_fold(candidate) for candidate in self._candidates]
         self._choices = [
@@ -200,20 +199,6 @@ class Mixture:
     def _choose(self, proba: Floats, **options: Any) -> Choices:
         """Return calibrations of `proba` [n, K], chosen by some of the labels, which is enough."""
         return choose(self._given[self._some], proba[self._some], **options)
-
-    def _most_telling(self, views: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the views from which given labels are best predicted, in their order."""
-        if len(views) <= _VIEWS:
-            return views
-        evidence = {}
-        for name, view in views.items():
-            rows = Regressions(view[self._labelled.to(view.device)])
-            targets = self._as_given(view)
-            candidate = _regressions(name, 0, view, rows, targets, self._misses(), 1.0, {})
-            choices = self._choose(self._out_of_fold(candidate), powers=_POWERS, imagined=_IMAGINED)
-            evidence[name] = float(np.log(choices.likelihood).sum())
-        best = sorted(evidence, key=lambda name: -evidence[name])[:_VIEWS]
-        return {name: view for name, view in views.items() if name in best}
 
     def _train_view(self, name: str, view: Tensor, rounds: int) -> list[_Candidate]:
         """Return the candidates of all rounds on one view."""

@@ -30,8 +30,8 @@ Nodes = NDArray[np.int64]
 class Relabelling(NodeClassifier):
     """Classifiers on smoothed features, taught in rounds by what given labels probably mean.
 
-    1. Views: features alone, smoothed over near neighbours, and far over edges and likeness; the
-       two that predict given labels best are kept (:func:`erase.views.views_of`).
+    1. Views: features alone, smoothed over near neighbours, and far over edges and likeness
+       (:func:`erase.views.views_of`).
     2. In the first round class means and two logistic regressions learn the labels as given. By
        folds they say what they think of labels they have not seen; from that a transition matrix T
        follows by expectation–maximisation, and from T what each label probably means:
