@@ -24,6 +24,7 @@ def detection_claims(table: Table) -> tuple[str, ...]:
         filled = [c for c in columns[measure.name].values() if _ours(c).mean is not None]
         shown = f"{measure.words[0].upper()}{measure.words[1:]}"
         if measure.ranks:
+            filled = [column for column in filled if _has_rival(column)]
             rivals = sum(_is_best([s for s in column if not s.row.sanity]) for column in filled)
             all_rows = sum(map(_is_best, filled))
             claims.append(
@@ -93,6 +94,11 @@ def beyond_claims(table: Table) -> tuple[str, ...]:
 def _ours(column: Sequence[Spot]) -> Entry:
     (ours,) = (spot.entry for spot in column if spot.row.key == OURS)
     return ours
+
+
+def _has_rival(column: Sequence[Spot]) -> bool:
+    """Return whether a ranked row beside the audit has runs here."""
+    return any(s.entry.runs for s in column if not s.row.sanity and s.row.key != OURS)
 
 
 def _is_best(column: Sequence[Spot]) -> bool:
