@@ -474,3 +474,16 @@ def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -
         )
     )
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(900, 3), torch.ones(900, 3)], ids=["nothing", "equal"])
+def test_rows_that_are_all_alike_are_not_compared_with_all(
+    x: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 5)
+    monkeypatch.setattr(views, "_CENTRES_ASKED", 2)
+    with LargestTensor() as largest:
+        edges, cosines = nearly_nearest(x, 3)
+    assert largest.numbers <= 900 * 180  # all with all centres
+    assert edges.numel() > 0 if bool(x.any()) else edges.numel() == 0
+    torch.testing.assert_close(cosines, torch.ones_like(cosines))

@@ -168,6 +168,7 @@ def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     Some rows, one for every few hundred, are centres; every row belongs to the centre of highest
     cosine, and seeks its neighbours among the rows of its own centre and of those nearest to that.
+    Where these are many more than usual, most of them nearly equal, it seeks among a part of them.
     Which rows are centres is drawn from a stream of its own: the same rows have the same answer.
 
     Args:
@@ -181,13 +182,18 @@ def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     centres = unit[torch.from_numpy(np.sort(drawn)).to(x.device)]
     blocks = unit.split(max(1, _COSINES_AT_ONCE // len(centres)))
     owner = torch.cat([(block @ centres.T).argmax(1) for block in blocks])
-    order = owner.argsort(stable=True)
-    members = order.split(owner.bincount(minlength=len(centres)).tolist())
-    around = (centres @ centres.T).topk(min(_CENTRES_ASKED, len(centres)), dim=1).indices.tolist()
+    sought = (unit != 0).any(1).nonzero().squeeze(1)
+    order = sought[owner[sought].argsort(stable=True)]
+    members = order.split(owner[sought].bincount(minlength=len(centres)).tolist())
+    most = 4 * _CENTRES_ASKED * rows_of_a_centre
+    between = centres @ centres.T
+    between.fill_diagonal_(2.0)  # of equal centres each asks itself
+    around = between.topk(min(_CENTRES_ASKED, len(centres)), dim=1).indices.tolist()
     other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
     cosine = torch.zeros(n, count, device=x.device)
     for own, asked in zip(members, around, strict=True):
         pool = torch.cat([members[centre] for centre in asked]).sort().values
+        pool = pool[:: max(1, len(pool) // most)]
         for rows in own.split(max(1, _COSINES_AT_ONCE // max(1, len(pool)))):
             cosines = unit[rows] @ unit[pool].T
             cosines.masked_fill_(rows[:, None] == pool, 0.0)

@@ -223,12 +223,12 @@ class ERASE(NetworkClassifier):
             raise EraseError(f"a recipe among {', '.join(RECIPES)}", repr(recipe), "Choose one.")
         known = (dataset or "").lower()
         settings = DATASET_SETTINGS.get(known, {})
-        recipe_settings = RECIPES[recipe]
-        if recipe != "paper":
-            settings = settings | REFERENCE_DEPARTURES.get(known, {})
-        if recipe == "relabelled":  # what is not in it is the reference's
-            return cls(**(RECIPES["reference"] | settings | recipe_settings | changes))
-        return cls(**(recipe_settings | settings | changes))
+        if recipe == "paper":
+            return cls(**(RECIPES["paper"] | settings | changes))
+        settings = RECIPES["reference"] | settings | REFERENCE_DEPARTURES.get(known, {})
+        if recipe == "relabelled":
+            settings |= RECIPES["relabelled"]
+        return cls(**(settings | changes))
 
     def check_params(self) -> None:
         """Raise an EraseError for the first parameter, or pair of them, that cannot be used."""
