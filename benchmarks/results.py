@@ -36,6 +36,7 @@ from erase.io import atomic_write
 from grids import grid
 from ledger import commands, gaps, runs_made
 from pace import read_lines, speed_section
+from reach import PICTURE, growth_picture, scale_section
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records"
@@ -68,20 +69,21 @@ PROTOCOL_WORDS = {
     "paper": """\
 One draw of the noise serves all runs of a cell, the one behind the published figures; only the seed
 of the initial weights and of dropout changes. Training labels are noisy, the validation labels that
-choose the epoch are clean; the row of smoothed features, which has no epochs, trains on them too.
+choose the epoch are clean; smoothed features and relabelling, without epochs, train on them too.
 Standard deviations are over seeds, and say nothing about other draws.""",
     "honest": """\
 The noise is drawn anew for every run, and corrupts validation labels as it does training labels.
 All methods get the same draws, so that runs of equal seed are pairs; where ERASE and CE have ten
-draws and the others five, a rank compares means of different draws. The row of smoothed features
-trains on the validation labels too, of which there are several times as many. The published figures
-stand beside ours for orientation only.""",
+draws and the others five, at rates 0.2 and 0.4, a rank compares means of different draws. The rows
+of smoothed features and relabelling train on the validation labels too, of which there are several
+times as many. The published figures stand beside ours for orientation only.""",
 }
 HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. Every study can be
 killed and continued by the same command. On a GPU runs are trained together; on many cores add
 `--jobs`, on a Dask cluster `--cluster ADDRESS`."""
 NOT_EXPLAINED = "*Not explained yet.*"
+OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Evidence:
         figures: files to show, relative to the page.
         speed: lines of speed.jsonl.
         profile: lines of profile.jsonl.
+        scale: lines of scale.jsonl.
     """
 
     records: Mapping[str, Sequence[Record]]
@@ -101,6 +104,7 @@ class Evidence:
     figures: Sequence[str] = ()
     speed: Sequence[Mapping[str, Any]] = ()
     profile: Sequence[Mapping[str, Any]] = ()
+    scale: Sequence[Mapping[str, Any]] = ()
 
     def all(self) -> list[Record]:
         """Return the records of all studies."""
@@ -119,6 +123,7 @@ def gather(
         [str(path.relative_to(docs)) for path in sorted(drawn, key=_place_of_figure)],
         read_lines(records / "speed.jsonl"),
         read_lines(records / "profile.jsonl"),
+        read_lines(records / "scale.jsonl"),
     )
 
 
@@ -149,6 +154,8 @@ def draw(records: Path, folder: Path) -> list[Path]:
                 continue
             stem = name if protocol == "paper" else f"{name}-{protocol}"
             drawn.append(_save_small(figure, folder / stem))
+    if (grown := growth_picture(read_lines(records / "scale.jsonl"))) is not None:
+        drawn.append(_save_small(grown, folder / PICTURE))
     return drawn
 
 
@@ -174,8 +181,10 @@ def _few_colours(png: bytes) -> bytes:
 def page(evidence: Evidence) -> str:
     """Return the page."""
     records = evidence.all()
+    # study beyond has other graphs under protocol honest, and a table of its own
+    compared = [r for r in records if r.cell.protocol == "paper" or r.cell.dataset in DATASETS]
     tables = {
-        (protocol, name): _build(name, records, protocol)
+        (protocol, name): _build(name, compared, protocol)
         for protocol, names in {"paper": PAPER_TABLES, "honest": HONEST_TABLES}.items()
         for name in names
     }
@@ -198,6 +207,7 @@ def page(evidence: Evidence) -> str:
     parts.append(_section("corrected", _build("corrected", records, "honest")))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
+    parts += [scale_section(evidence.scale)]
     if evidence.figures:
         parts += ["## Figures", *map(_shown, evidence.figures)]
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]
@@ -208,7 +218,7 @@ def page(evidence: Evidence) -> str:
 def _shown(figure: str) -> str:
     """Return a figure with what it shows and the command that draws it."""
     name, protocol = _name_and_protocol(Path(figure))
-    what = FIGURES[name].summary if name in FIGURES else name
+    what = FIGURES[name].summary if name in FIGURES else OTHER_PICTURES.get(name, name)
     what += "" if protocol == "paper" else f", protocol {protocol}"
     option = "" if protocol == "paper" else f" --protocol {protocol}"
     made = f" (`erase figure {name}{option}`)" if name in FIGURES else ""

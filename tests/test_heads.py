@@ -211,3 +211,14 @@ def test_a_classifier_in_chunks_is_that_of_all_rows(trained: int) -> None:
     expected = classify("logreg", z, rows[None], y[:, rows], 4, [0])
     found = classify_in_chunks(InThrees(z), 20, rows, y[0, rows], 4)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = blobs(4, n=25, d=20)
+    rows = torch.arange(100)
+    monkeypatch.setattr(heads, "ENOUGH_EXAMPLES", 40)  # 100 of them: every third
+    found = classify_in_chunks(InThrees(z), 20, rows, y[0], 4)
+    expected = classify_in_chunks(InThrees(z), 20, rows[::3], y[0, ::3], 4)
+    torch.testing.assert_close(found, expected)
+    monkeypatch.setattr(heads, "ENOUGH_EXAMPLES", 100)
+    assert not torch.equal(found, classify_in_chunks(InThrees(z), 20, rows, y[0], 4))

@@ -510,7 +510,7 @@ def _fit(options: argparse.Namespace) -> None:
     columns = None if method.history_ else ["epoch", "loss"]  # there are methods without epochs
     write_table(pd.DataFrame(method.history_, columns=columns), out / "history.csv")
     with atomic_write(out / "embeddings.npy", "wb") as file:
-        np.save(file, method.transform())
+        np.save(file, method.transform(copy=False))
     method.save(out / "model.safetensors")
     write_json(summary, out / "summary.json")
     options.checkpoint.unlink(missing_ok=True)

@@ -22,6 +22,12 @@ _SMALL_CLASS = 0.75
 # Rows of one class that the batched path lays out together; the rest of a chunk is zeros.
 _CHUNK = 128
 
+AddUp = Callable[..., None]
+
+
+def _alone(*_: Tensor) -> None:
+    """Leave sums over all places as they are: there is one."""
+
 
 def _factor(gram: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Return ½ logdet(I + c G) and (I + c G)⁻¹, overwriting the Gram matrix G."""
@@ -128,8 +134,17 @@ class ClassGrams:
             self.grams[j].addmm_(block.T, block)
         self.sizes += torch.tensor(sizes, device=self.sizes.device)
 
-    def reduction(self, *, eps2: float, gamma: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return ΔR, R, R^C and what :meth:`gradient` needs; in float64 and back."""
+    def reduction(
+        self, *, eps2: float, gamma: float, share: slice = slice(None), add_up: AddUp = _alone
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return ΔR, R, R^C and what :meth:`gradient` needs; in float64 and back.
+
+        Args:
+            eps2: ε².
+            gamma: γ.
+            share: the classes whose matrices are inverted here, all of them or every so-manieth.
+            add_up: replaces tensors by their sums over all places that have a share.
+        """
         d, sizes = self.grams.shape[1], self.sizes.double()
         n = sizes.sum().clamp(min=1)
         eye = torch.eye(d, dtype=torch.float64, device=self.grams.device)
@@ -138,12 +153,13 @@ class ClassGrams:
         rate = factor.diagonal().log().sum()
         inverse = gamma * torch.cholesky_inverse(factor)
         class_rate = torch.zeros_like(rate)
-        pull = torch.empty_like(self.grams)
-        for j, gram in enumerate(self.grams):  # one at a time: float64 matrices are large
-            size = sizes[j]
-            own = torch.linalg.cholesky_ex(eye + d / (size.clamp(min=1) * eps2) * gram.double()).L
+        pull = torch.zeros_like(self.grams)
+        for j in range(len(self.grams))[share]:  # one at a time: float64 matrices are large
+            size, gram = sizes[j], self.grams[j].double()
+            own = torch.linalg.cholesky_ex(eye + d / (size.clamp(min=1) * eps2) * gram).L
             class_rate += size / n * own.diagonal().log().sum()
             pull[j] = d / (n * eps2) * (inverse - torch.cholesky_inverse(own))
+        add_up(pull, class_rate)
         answers = (gamma * rate - class_rate, rate, class_rate)
         reduction, rate, class_rate = (answer.to(self.grams.dtype) for answer in answers)
         return reduction, rate, class_rate, pull
@@ -168,20 +184,23 @@ class _SharedReduction(Function):
         num_classes: int,
         eps2: float,
         gamma: float,
-        add_up: Callable[..., None],
+        add_up: AddUp,
+        place: int,
         places: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         grams = ClassGrams(num_classes, z.shape[1], z)
         grams.add(z, membership)
         add_up(grams.grams, grams.sizes)
-        reduction, rate, class_rate, pull = grams.reduction(eps2=eps2, gamma=gamma)
+        reduction, rate, class_rate, pull = grams.reduction(
+            eps2=eps2, gamma=gamma, share=slice(place, None, places), add_up=add_up
+        )
         ctx.gradient = places * grams.gradient(z, membership, pull)
         ctx.mark_non_differentiable(rate, class_rate)
         return reduction, rate, class_rate
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * ctx.gradient, None, None, None, None, None, None
+        return grads[0] * ctx.gradient, None, None, None, None, None, None, None
 
 
 def shared_rate_reduction(
@@ -191,7 +210,8 @@ def shared_rate_reduction(
     *,
     eps2: float,
     gamma: float,
-    add_up: Callable[..., None],
+    add_up: AddUp,
+    place: int,
     places: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what :func:`rate_reduction` does of all rows, of which [n, d] are here.
@@ -203,10 +223,11 @@ def shared_rate_reduction(
         eps2: ε².
         gamma: γ.
         add_up: replaces tensors by their sums over all places.
+        place: the number of this one.
         places: how many there are; the gradient is as many times too large, to be averaged later.
     """
     answers: tuple[Tensor, Tensor, Tensor] = _SharedReduction.apply(  # type: ignore[no-untyped-call]
-        z, membership, num_classes, eps2, gamma, add_up, places
+        z, membership, num_classes, eps2, gamma, add_up, place, places
     )
     return answers
 

@@ -17,11 +17,13 @@ from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
 from erase.graph import Graph, Pattern, attend, ragged, sparse_product
+from erase.scale.disk import OnDisk
 from erase.scale.processes import add_up, count, rank
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
 NODES_AT_ONCE = 16_384  # of a graph that is passed through a layer in chunks
+LARGE = 2**30  # bytes of representations that are held in memory; more lie on the disk
 # Above this share of entries a GPU multiplies features faster as a dense matrix, zeros and all.
 _DENSE_SHARE = 0.04
 _leaky_backward = torch.ops.aten.leaky_relu_backward  # g where h > 0, slope · g elsewhere
@@ -483,7 +485,12 @@ def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tenso
 
 
 def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
-    """Yield the rows of a whole graph that are this process's, in chunks of up to `size` rows."""
+    """Yield the rows of a whole graph that are this process's, in chunks of up to `size` rows.
+
+    Every process has as many chunks, and all but the last are equal.
+    """
+    turns = -(-graph.num_nodes // (count() * size))
+    size = -(-graph.num_nodes // (count() * max(turns, 1)))
     for start in range(rank() * size, graph.num_nodes, count() * size):
         yield start, graph.rows(start, min(start + size, graph.num_nodes))
 
@@ -508,6 +515,19 @@ class Survey:
         for start, rows in own_chunks(self._graph, NODES_AT_ONCE):
             z = self._encoder.hear_second(self._said, rows)
             yield slice(start, start + z.shape[1]), z
+
+    @torch.no_grad()
+    def z(self) -> Tensor:
+        """Return all rows [R, N, width]; more than :data:`LARGE` bytes of them lie on the disk."""
+        first = self._encoder.hear_second(self._said, self._graph.rows(0, 1))
+        n = self._graph.num_nodes
+        if n * first.nbytes <= LARGE or first.is_cuda or count() > 1:
+            return self.map(lambda z: z)
+        out = OnDisk(len(first), n, first.shape[2])
+        for rows, z in self.chunks():
+            out.tensor[:, rows] = z
+            out.leave_memory()
+        return out.tensor
 
     @torch.no_grad()
     def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:

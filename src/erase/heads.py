@@ -20,10 +20,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot
+from torch.nn.functional import normalize
 
 from erase.coding import inverse_of_lower
-from erase.scale.processes import add_up
+from erase.scale.processes import add_up, count
 
 # The intercept is a weight on a constant feature whose square is this: as good as unpenalised.
 _INTERCEPT = 1e3
@@ -36,6 +36,7 @@ _SMALL_PROMISE = 1e-7
 _SMALL_PROMISE_OF_MANY = 1e-5  # and more with very many examples, as they say less each
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _MANY_ROWS = 5_000  # with more than twice as many, so many of them say where to start
+ENOUGH_EXAMPLES = 2**18  # for a regression on sampled representations, which takes no more
 _AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
 
 
@@ -60,15 +61,21 @@ def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor,
     return _regress(torch.cat([z, constant], 2), y, num_classes)
 
 
-def _regress(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Do the work of `logistic_regression`; the last column of z [R, n, D+1] is √_INTERCEPT."""
+def _regress(
+    z: Tensor, y: Tensor, num_classes: int, total: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Do the work of `logistic_regression`; the last column of z [R, n, D+1] is √_INTERCEPT.
+
+    With `total`, more of them than there are columns, other processes have the other examples.
+    """
     runs, n, columns = z.shape
-    targets = one_hot(y, num_classes).to(z.dtype)  # [R, n, K]
-    present = targets.sum(1, keepdim=True) > 0
+    together, n = (_alone, n) if total is None else (_added_up, total)
+    targets = z.new_zeros(*z.shape[:2], num_classes).scatter_(2, y[..., None], 1.0)
+    present = together(targets.sum(1, keepdim=True)) > 0
     # of two classes scikit-learn penalises the difference of their weights, once
     penalty = (1.0 + (present.sum(-1, keepdim=True) == 2)).to(z.dtype)
     dual = n < columns  # unknown: W = ZᵀA by A [n, K], else W itself
-    gram = z @ z.mT if dual else z.mT @ z
+    gram = z @ z.mT if dual else together(z.mT @ z)
     bound = 0.5 * gram
     bound.diagonal(dim1=-2, dim2=-1).add_(penalty[:, 0])
     lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
@@ -80,8 +87,10 @@ def _regress(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     absent = ~present
     for _ in range(steps):
         logits = (gram if dual else z) @ ahead
-        excess = logits.masked_fill_(absent, -torch.inf).softmax(2) - targets
-        gradient = torch.addcmul(excess if dual else z.mT @ excess, penalty, ahead)
+        excess = logits.masked_fill_(absent, -torch.inf).softmax(2).sub_(targets)
+        del logits
+        pull = excess if dual else together(z.mT @ excess)
+        gradient = torch.addcmul(pull, penalty, ahead)
         stepped = torch.baddbmm(ahead, inverse, gradient, alpha=-1)
         move = stepped - solution
         slope = ((gram @ move if dual else move) * gradient).sum((1, 2), keepdim=True)
@@ -94,6 +103,15 @@ def _regress(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     weight = z.mT @ solution if dual else solution
     intercept = weight[:, -1:] * _INTERCEPT**0.5
     return weight[:, :-1], intercept.masked_fill(~present, -torch.inf)
+
+
+def _alone(sums: Tensor) -> Tensor:
+    return sums
+
+
+def _added_up(sums: Tensor) -> Tensor:
+    add_up(sums)
+    return sums
 
 
 class Regressions:
@@ -224,6 +242,8 @@ class RowsOfZ(Protocol):
 def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_classes: int) -> Tensor:
     """Return what logistic regression says of every node [1, N, K]; those of `rows` alone are held.
 
+    Of more than :data:`ENOUGH_EXAMPLES` it learns from every so-manieth.
+
     Args:
         z: representations [1, N, D] float32; the classifier sees them with length 1.
         width: D.
@@ -231,14 +251,25 @@ def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_clas
         y: [n] their classes.
         num_classes: K.
     """
+    stride = -(-rows.numel() // ENOUGH_EXAMPLES)
+    rows, y = rows[::stride].contiguous(), y[::stride]
+    shared = count() > 1 and rows.numel() > width  # each process has the examples of its chunks
     examples = torch.zeros(1, rows.numel(), width + 1, device=rows.device)
+    own, filled = torch.zeros_like(y), 0
     for nodes, some in z.chunks():
         ends = rows.new_tensor([nodes.start, nodes.stop])
-        places = slice(*torch.searchsorted(rows, ends).tolist())
-        examples[:, places, :-1] = normalize(some[:, rows[places] - nodes.start], dim=2)
-    add_up(examples)
+        first, last = torch.searchsorted(rows, ends).tolist()
+        start = filled if shared else first
+        places = slice(start, start + last - first)
+        examples[:, places, :-1] = normalize(some[:, rows[first:last] - nodes.start], dim=2)
+        own[places] = y[first:last]
+        filled += last - first
+    if shared:
+        examples, y = examples[:, :filled], own[:filled]
+    else:
+        add_up(examples)
     examples[..., -1] = _INTERCEPT**0.5
-    weight, intercept = _regress(examples, y[None], num_classes)
+    weight, intercept = _regress(examples, y[None], num_classes, rows.numel() if shared else None)
     return z.map(lambda some: (normalize(some, dim=2) @ weight + intercept).softmax(2))
 
 

@@ -307,9 +307,14 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the probability of every class for every node [N, K]."""
         return self._fitted().outcome.proba.numpy().copy()
 
-    def transform(self) -> NDArray[np.float32]:
-        """Return the representation of every node [N, D]."""
-        return self._fitted().outcome.embedding.numpy().copy()
+    def transform(self, *, copy: bool = True) -> NDArray[np.float32]:
+        """Return the representation of every node [N, D].
+
+        Args:
+            copy: False gives the method's own array, not to be written to.
+        """
+        embedding = self._fitted().outcome.embedding.numpy()
+        return embedding.copy() if copy else embedding
 
     def score(self, graph: Data) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.

@@ -30,7 +30,7 @@ from erase.methods.base import (
 )
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
 from erase.mixture import relabel
-from erase.scale.processes import add_up, average_gradients, count
+from erase.scale.processes import add_up, average_gradients, count, rank
 from erase.semantics import (
     PrototypeLabels,
     denoise,
@@ -263,7 +263,9 @@ class _EraseLearner(NetworkLearner):
         faded = self.denoised.sum(2) == 0
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
-        self.members = (one_hot(classes, self.num_classes) * self.trains[..., None]).float()
+        self.founds = torch.where(self.trains, classes, self.num_classes)  # K: no class
+        if not method.batch_size:
+            self.members = self._members(slice(None))
         self.encoder = self.build_encoder(
             "weights", method.width, hidden=method.inner, output=method.output
         )
@@ -307,6 +309,10 @@ class _EraseLearner(NetworkLearner):
             restart=self.method.restart,
         )
 
+    def _members(self, rows: slice) -> Tensor:
+        """Return [R, M, K] 1 where a training node helps to found a class's prototype."""
+        return one_hot(self.founds[:, rows], self.num_classes + 1)[..., :-1].float()
+
     @torch.no_grad()
     def begin_epoch(self) -> None:
         if self.samples is None:
@@ -336,7 +342,12 @@ class _EraseLearner(NetworkLearner):
         for rows, z in passed.chunks():
             grams.add(z[0], classes[rows])
         add_up(grams.grams, grams.sizes)
-        reduction, rate, class_rate, pull = grams.reduction(eps2=method.eps2, gamma=method.gamma)
+        reduction, rate, class_rate, pull = grams.reduction(
+            eps2=method.eps2,
+            gamma=method.gamma,
+            share=slice(rank(), None, count()),
+            add_up=add_up,
+        )
         self.optimiser.zero_grad()
         passed.backward(lambda rows, z: -grams.gradient(z[0], classes[rows], pull)[None])
         average_gradients(list(self.network.parameters()))
@@ -380,6 +391,7 @@ class _EraseLearner(NetworkLearner):
             eps2=self.method.eps2,
             gamma=self.method.gamma,
             add_up=add_up,
+            place=rank(),
             places=count(),
         )
         return {"loss": losses - reduction, "rate": rate[None], "class_rate": class_rate[None]}
@@ -406,12 +418,12 @@ class _EraseLearner(NetworkLearner):
     @torch.no_grad()
     def _prototype_labels_of(self, z: RecomputedPass | Survey) -> Tensor:
         """Return what representations that come in chunks say of all nodes [1, N, K]."""
-        (members,) = self.members
-        centres = members.new_zeros(1, self.num_classes, self.method.width)
+        centres = self.denoised.new_zeros(1, self.num_classes, self.method.width)
         for rows, some in z.chunks():
-            centres += members[rows].T @ some
+            centres += self._members(rows).mT @ some
         add_up(centres)
-        centres /= members.sum(0).clamp(min=1.0)[:, None]
+        sizes = self.founds[0].bincount(minlength=self.num_classes + 1)[:-1]
+        centres /= sizes.clamp(min=1)[:, None]
         labels = torch.zeros_like(self.denoised)
         for rows, some in z.chunks():
             labels[:, rows] = prototype_labels(some, centres, self.method.prototype)
@@ -471,7 +483,7 @@ class _EraseLearner(NetworkLearner):
         outcome = self.evaluate()
         if not self.method.batch_size:
             return outcome
-        return replace(outcome, embedding=self._survey().map(lambda z: z))
+        return replace(outcome, embedding=self._survey().z())
 
     def _classify(self, z: Tensor) -> Tensor:
         """Return what the classifier trained with the encoder says of representations [R, M, K]."""

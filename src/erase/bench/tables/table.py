@@ -72,6 +72,8 @@ class Place:
 
     def __str__(self) -> str:
         """Return the place in words."""
+        if self.noise == "none":
+            return f"{dataset_name(self.dataset)} without noise"
         rate = "" if self.rate is None else f" {self.rate:g}"
         return f"{dataset_name(self.dataset)} {self.noise}{rate}"
 

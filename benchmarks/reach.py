@@ -1,0 +1,147 @@
+"""The page's section on large graphs, and its picture, from the records of scale.py."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from erase.bench.tables.numbers import fixed
+from erase.draw.canvas import add_panels, new_figure
+from grids import grid
+
+Line = Mapping[str, Any]
+
+PICTURE = "growth"
+WORDS = """\
+Made by `python benchmarks/scale.py`: graphs of `citations` with ogbn-arxiv's density, homophily
+(0.65), number and sizes of classes, 54 % of the nodes for training, labels corrupted by one draw,
+the epoch chosen by clean validation labels. Every row is `erase fit` in a process of its own on two
+cores; seconds and gigabytes are those of the whole process. *Recipe* is the published one for
+ogbn-arxiv, whose output on the unit sphere collapses on these graphs; *usual* are ERASE's settings
+for small graphs in larger batches, and cross-entropy with the encoder and the batches of either."""
+NAMES = {
+    "erase": "ERASE, recipe",
+    "ce": "cross-entropy, recipe",
+    "erase, usual": "ERASE, usual",
+    "ce, usual": "cross-entropy, usual",
+}
+KINDS = {"file": "in memory", "folder": "out of a folder"}
+
+
+def scale_section(lines: Sequence[Line]) -> str:
+    """Return the section; empty without records."""
+    parts = [
+        _fits(_of("arxiv", lines)),
+        _million(_of("million", lines)),
+        _growth(_of("growth", lines)),
+        _ranks(_of("ranks", lines)),
+    ]
+    return "\n\n".join(["## Large graphs", WORDS, *filter(None, parts)]) if lines else ""
+
+
+def growth_picture(lines: Sequence[Line]) -> Figure | None:
+    """Draw time and memory against the number of nodes; None without records of two sizes."""
+    found = sorted(_of("growth", lines), key=lambda line: line["nodes"])
+    if len(found) < 2:
+        return None
+    figure = new_figure(8.0, 3.2)
+    nodes = [line["nodes"] for line in found]
+    for panel, key, title in zip(
+        add_panels(figure, 2, 2),
+        ("seconds_per_epoch", "peak_gigabytes"),
+        ("seconds an epoch", "gigabytes at most"),
+        strict=True,
+    ):
+        values = [line[key] for line in found]
+        panel.loglog(nodes, values, marker="o", color="#1f5fa8", label="measured")
+        steepest = [values[0] * 2.3 ** math.log2(n / nodes[0]) for n in nodes]
+        panel.loglog(nodes, steepest, "--", color="#888888", label="2.3 times per doubling")
+        panel.set(title=title, xlabel="nodes")
+        panel.legend(frameon=False)
+    return figure
+
+
+def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
+    return [line for line in lines if line["measure"] == measure]
+
+
+def _fits(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{NAMES[line['method']]}, {line['noise'].replace(':', ' ')}",
+            fixed(100 * line["test_accuracy"], 1),
+            fixed(line["seconds"], 0),
+            fixed(line["peak_gigabytes"], 1),
+        ]
+        for line in sorted(
+            lines, key=lambda line: (line["noise"], list(NAMES).index(line["method"]))
+        )
+    ]
+    head = ["169,343 nodes, 1,166,243 edges", "test accuracy, %", "seconds", "GB at most"]
+    return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _million(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{NAMES[line['method']]}, {KINDS[line['kind']]}",
+            fixed(100 * line["test_accuracy"], 1),
+            fixed(line["seconds"], 0),
+            fixed(line["peak_gigabytes"], 2),
+        ]
+        for line in lines
+    ]
+    head = ["1,000,000 nodes, 10,000,000 edges", "test accuracy, %", "seconds", "GB at most"]
+    return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _growth(lines: Sequence[Line]) -> str:
+    found = sorted(lines, key=lambda line: line["nodes"])
+    rows = []
+    for before, line in zip([None, *found], found, strict=False):
+        cells = [f"{line['nodes']:,} nodes"]
+        for key, digits in (("seconds_per_epoch", 1), ("peak_gigabytes", 2)):
+            cells.append(fixed(line[key], digits))
+            cells.append("" if before is None else fixed(_per_doubling(before, line, key), 2))
+        rows.append(cells)
+    head = ["ERASE, usual", "seconds an epoch", "per doubling", "GB at most", "per doubling"]
+    return grid(head, rows, numbers=(1, 2, 3, 4)) if rows else ""
+
+
+def _per_doubling(before: Line, after: Line, key: str) -> float:
+    """Return by what a value is multiplied when the graph doubles."""
+    doublings = math.log2(after["nodes"] / before["nodes"])
+    return float((after[key] / before[key]) ** (1 / doublings))
+
+
+def _ranks(lines: Sequence[Line]) -> str:
+    rows = []
+    for method in dict.fromkeys(line["method"] for line in lines):
+        by_count = {line["processes"]: line for line in lines if line["method"] == method}
+        if not {1, 2} <= set(by_count):
+            continue
+        one, two = by_count[1], by_count[2]
+        apart = max(
+            abs(a - b) / max(abs(a), 1e-9)
+            for a, b in zip(one["losses"], two["losses"], strict=True)
+        )
+        rows.append(
+            [
+                NAMES[method],
+                fixed(one["seconds_per_epoch"], 1),
+                fixed(two["seconds_per_epoch"], 1),
+                fixed(one["seconds_per_epoch"] / two["seconds_per_epoch"], 2),
+                f"{apart:.1e}",
+                f"{one['idle_cores_before']}, {two['idle_cores_before']}",
+            ]
+        )
+    head = [
+        "50,000 nodes, batches of 4,000",
+        "1 process of 1 thread, s an epoch",
+        "2 processes",
+        "times faster",
+        "largest relative difference of the losses",
+        "idle cores before",
+    ]
+    return grid(head, rows, numbers=(1, 2, 3, 4, 5)) if rows else ""

@@ -1,0 +1,27 @@
+"""Results that outgrow the memory."""
+
+import math
+import mmap
+from tempfile import TemporaryFile
+
+import torch
+
+
+class OnDisk:
+    """Zeros in a file without a name, in the system's folder for such; it goes when they go.
+
+    Args:
+        shape: of the tensor, float32.
+    """
+
+    def __init__(self, *shape: int) -> None:
+        size = torch.float32.itemsize * math.prod(shape)
+        with TemporaryFile() as file:
+            file.truncate(size)
+            self._pages = mmap.mmap(file.fileno(), size)
+        self.tensor = torch.frombuffer(self._pages, dtype=torch.float32).view(shape)
+
+    def leave_memory(self) -> None:
+        """Keep what was written in the file alone, until it is read."""
+        if hasattr(mmap, "MADV_DONTNEED"):  # elsewhere the system decides
+            self._pages.madvise(mmap.MADV_DONTNEED)
