@@ -25,6 +25,7 @@ NAMES = {
     "ce": "cross-entropy, recipe",
     "erase, usual": "ERASE, usual",
     "ce, usual": "cross-entropy, usual",
+    "erase, whole graph": "ERASE, usual, the whole graph in chunks",
 }
 KINDS = {"file": "in memory", "folder": "out of a folder"}
 
@@ -133,15 +134,15 @@ def _ranks(lines: Sequence[Line]) -> str:
                 fixed(two["seconds_per_epoch"], 1),
                 fixed(one["seconds_per_epoch"] / two["seconds_per_epoch"], 2),
                 f"{apart:.1e}",
-                f"{one['idle_cores_before']}, {two['idle_cores_before']}",
+                f"{one['free_cores_before']}, {two['free_cores_before']}",
             ]
         )
     head = [
-        "50,000 nodes, batches of 4,000",
+        "50,000 nodes",
         "1 process of 1 thread, s an epoch",
         "2 processes",
         "times faster",
         "largest relative difference of the losses",
-        "idle cores before",
+        "free cores before",
     ]
     return grid(head, rows, numbers=(1, 2, 3, 4, 5)) if rows else ""

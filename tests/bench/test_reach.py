@@ -31,7 +31,7 @@ def ranks(processes: int, seconds: float, losses: list[float]) -> dict[str, Any]
         "processes": processes,
         "seconds_per_epoch": seconds,
         "losses": losses,
-        "idle_cores_before": 1.9,
+        "free_cores_before": 1.9,
     }
 
 

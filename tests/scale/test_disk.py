@@ -50,16 +50,22 @@ def test_a_fit_whose_representations_lie_on_the_disk_is_the_same(
     method = erase.ERASE(batch_size=50, epochs=2, width=16, hidden=8, heads=2, seed=1, device="cpu")
     held = method.fit(graph).transform()
     made: list[OnDisk] = []
+    left: list[OnDisk] = []
 
     class Watched(OnDisk):
         def __init__(self, *shape: int) -> None:
             super().__init__(*shape)
             made.append(self)
 
+        def leave_memory(self) -> None:
+            super().leave_memory()
+            left.append(self)
+
     monkeypatch.setattr(encoders, "OnDisk", Watched)
     monkeypatch.setattr(encoders, "LARGE", held.nbytes - 1)
     method.fit(graph)
     assert len(made) == 1
+    assert left == made  # 400 nodes are one chunk
     np.testing.assert_array_equal(method.transform(), held)
     own = method.transform(copy=False)
     assert np.shares_memory(own, made[0].tensor.numpy())
