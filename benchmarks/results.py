@@ -198,7 +198,7 @@ def page(evidence: Evidence) -> str:
         for (of, name), table in tables.items():
             if of == protocol:
                 parts += [_section(name, table), _beside_the_paper(name, table, evidence)]
-    parts += [_train_size(records)]
+        parts += [_train_size(records)] if protocol == "paper" else []
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     parts.append("## Beyond the paper")
     parts += [_section(name, _build(name, records, "honest")) for name in BEYOND_TABLES]
