@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -119,22 +120,27 @@ def _per_doubling(before: Line, after: Line, key: str) -> float:
 def _ranks(lines: Sequence[Line]) -> str:
     rows = []
     for method in dict.fromkeys(line["method"] for line in lines):
-        by_count = {line["processes"]: line for line in lines if line["method"] == method}
-        if not {1, 2} <= set(by_count):
+        alone, paired = (
+            [line for line in lines if (line["method"], line["processes"]) == (method, count)]
+            for count in (1, 2)
+        )
+        if not alone or not paired:
             continue
-        one, two = by_count[1], by_count[2]
+        one, two = (median(line["seconds_per_epoch"] for line in them) for them in (alone, paired))
         apart = max(
             abs(a - b) / max(abs(a), 1e-9)
-            for a, b in zip(one["losses"], two["losses"], strict=True)
+            for a, b in zip(alone[0]["losses"], paired[0]["losses"], strict=True)
         )
+        free = [line["free_cores_before"] for line in (*alone, *paired)]
         rows.append(
             [
                 NAMES[method],
-                fixed(one["seconds_per_epoch"], 1),
-                fixed(two["seconds_per_epoch"], 1),
-                fixed(one["seconds_per_epoch"] / two["seconds_per_epoch"], 2),
+                fixed(one, 1),
+                fixed(two, 1),
+                fixed(one / two, 2),
                 f"{apart:.1e}",
-                f"{one['free_cores_before']}, {two['free_cores_before']}",
+                f"{min(free)} to {max(free)}",
+                f"{len(paired)}",
             ]
         )
     head = [
@@ -144,5 +150,10 @@ def _ranks(lines: Sequence[Line]) -> str:
         "times faster",
         "largest relative difference of the losses",
         "free cores before",
+        "turns",
     ]
-    return grid(head, rows, numbers=(1, 2, 3, 4, 5)) if rows else ""
+    words = (
+        "One process and two, of a thread each, in turn; medians. Free cores are how much two "
+        "processes multiply in the time in which one alone multiplies once."
+    )
+    return f"{words}\n\n{grid(head, rows, numbers=range(1, len(head)))}" if rows else ""
