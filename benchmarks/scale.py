@@ -53,7 +53,7 @@ print(time.perf_counter() - start)
 """
 
 # ERASE as it is on small graphs, but for a narrower hidden layer, in samples of few neighbours
-USUAL = {
+USUAL: dict[str, Any] = {
     "batch_size": 1_000,
     "num_neighbors": "2,2",
     "hidden": 128,
@@ -67,7 +67,7 @@ USUAL = {
     "keep": 0.6,
     "epochs": 5,
 }
-SAMPLED = {"heads": 8, "epochs": 5}
+SAMPLED: dict[str, Any] = {"heads": 8, "epochs": 5}
 # by name: ERASE's recipe for ogbn-arxiv, which the file's name brings, and the settings above; each
 # beside cross-entropy with the same encoder in the same batches
 METHODS: dict[str, dict[str, Any]] = {
