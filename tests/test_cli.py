@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -497,7 +498,11 @@ def test_a_killed_fit_resumes_to_the_same_result(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     often = os.environ | {"ERASE_CHECKPOINT_SECONDS": "0.05"}
     subprocess.run(fit_command(graph, whole), check=True)
-    process = subprocess.Popen(fit_command(graph, broken), env=often, stderr=subprocess.PIPE)
+    # who runs the tests in the background has told them to ignore Ctrl-C
+    listens = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        fit_command(graph, broken), env=often, stderr=subprocess.PIPE, preexec_fn=listens
+    )
     checkpoint = broken / "checkpoint.safetensors"
     deadline = time.monotonic() + 60
     while not checkpoint.exists() and time.monotonic() < deadline:
