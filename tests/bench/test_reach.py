@@ -45,7 +45,7 @@ def test_without_records_there_is_no_section() -> None:
 
 def test_a_fit_has_its_accuracy_time_and_memory() -> None:
     section = scale_section([ARXIV, MILLION])
-    assert "| ERASE, usual, symmetric 0.3 | 90.7 | 158 | 1.4 |" in section
+    assert "| ERASE, usual, symmetric 0.3 | 90.7 | 158 | 1.44 |" in section
     assert "| ERASE, usual, out of a folder | 90.7 | 158 | 3.46 |" in section
 
 
