@@ -65,4 +65,4 @@ def test_processes_are_compared_by_time_and_by_losses() -> None:
     slow = ranks(2, 9.0, [2.0, 1.001]) | {"free_cores_before": 1.1}
     section = scale_section([one, two, slow, two])  # the median is 2.0
     assert "| cross-entropy, usual | 3.0 | 2.0 | 1.50 | 1.0e-03 | 1.1 to 1.9 | 3 |" in section
-    assert "cross-entropy" not in scale_section([one]).split("either.")[1]
+    assert "| cross-entropy" not in scale_section([one])
