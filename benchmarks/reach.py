@@ -22,9 +22,9 @@ cores; seconds and gigabytes are those of the whole process. *Recipe* is the pub
 ogbn-arxiv, whose output on the unit sphere collapses on these graphs; *usual* are ERASE's settings
 for small graphs in larger batches, and cross-entropy with the encoder and the batches of either.
 The batches, neighbours and hidden width of *usual* were picked from three trials of ERASE on the
-symmetric draw and a few at other sizes; nothing was picked for cross-entropy, which at that learning rate has not finished
-learning after its five epochs: its better row is *recipe*. Some rows were measured beside other
-work."""
+symmetric draw and a few at other sizes; nothing was picked for cross-entropy, which at that
+learning rate has not finished learning after its five epochs: its better row is *recipe*. Some rows
+were measured beside other work."""
 NAMES = {
     "erase": "ERASE, recipe",
     "ce": "cross-entropy, recipe",
