@@ -155,11 +155,8 @@ def test_regressions_know_no_class_that_they_have_not_seen() -> None:
     assert bool((proba[1, 2:, 2] > 0.5).all())
 
 
-def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    (rows,), (y,) = blobs(3, n=400)
-    rows = normalize(rows, dim=1)
-    targets = torch.eye(3)[y][None]
-    seen = torch.ones(1, len(y))
+def watch_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that will tell the number of rows in every step of regressions."""
     sizes: list[int] = []
     pull = Regressions._pull
 
@@ -168,6 +165,15 @@ def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPat
         return pull(self, *parts)
 
     monkeypatch.setattr(Regressions, "_pull", watched)
+    return sizes
+
+
+def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    (rows,), (y,) = blobs(3, n=400)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[y][None]
+    seen = torch.ones(1, len(y))
+    sizes = watch_rows(monkeypatch)
     expected, _ = Regressions(rows).solve(targets, seen, 1.0)
     alone, sizes[:] = sizes.count(1200), []
     monkeypatch.setattr(heads, "_MANY_ROWS", 150)
@@ -175,6 +181,27 @@ def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPat
     assert sizes[0] == 150
     assert 1 <= sizes.count(1200) < alone
     torch.testing.assert_close(found, expected, atol=0.15, rtol=0.05)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_of_many_rows_those_that_are_overlooked_cost_nothing(
+    warm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (rows,), (y,) = blobs(3, n=60)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
+    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
+    start = (torch.ones(2, rows.shape[1], 3), torch.zeros(2, 1, 3)) if warm else None
+    expected = Regressions(rows).solve(targets, seen, 1.0, start)
+    sizes = watch_rows(monkeypatch)
+    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
+    found = Regressions(rows).solve(targets, seen, 1.0, start)
+    assert set(sizes) == {72, 108}
+    ours, theirs = ((rows @ weights + b).softmax(2) for weights, b in (found, expected))
+    torch.testing.assert_close(ours, theirs, atol=0.01, rtol=0.0)
+    sizes.clear()
+    Regressions(rows).solve(targets, (seen + seen.flip(1)).clamp(max=1), 1.0, start)
+    assert set(sizes) == {180}  # most of them count
 
 
 def test_regressions_in_blocks_are_those_of_all_rows_at_once(

@@ -119,14 +119,17 @@ class Regressions:
 
     The accelerated steps are those of :func:`logistic_regression`; here each regression ends when
     it is close enough to tell classes apart, and may overlook some of the rows. Of very many rows
-    every so-manieth is solved first, which is a start for all of them.
+    every so-manieth is solved first, which is a start for all of them; where most of them are
+    overlooked, each regression has a matrix of its own.
 
     Args:
         rows: [n, D].
+        many: of how many rows these are some; None: they are all. It says how close is enough.
     """
 
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, rows: Tensor, many: int | None = None) -> None:
         self.rows = rows
+        self._many = len(rows) if many is None else many
         self._z = torch.cat([rows, rows.new_full((len(rows), 1), _INTERCEPT**0.5)], 1)
         self._gram = self._z.T @ self._z
         self._inverses: dict[float, Tensor] = {}
@@ -148,13 +151,15 @@ class Regressions:
             strength: C.
             start: weights and intercepts of like regressions, from where it is not far.
         """
+        (n, d), (runs, _, classes) = self._z.shape, targets.shape
+        if n > _MANY_ROWS and 2 * int(seen.count_nonzero()) <= runs * n:
+            return self._solve_apart(targets, seen, strength, start)
         z, inverse = self._z, self._inverse(strength)
-        (n, d), (runs, _, classes) = z.shape, targets.shape
         wanted = (targets * seen[..., None]).permute(2, 0, 1).contiguous()  # [K, M, n]
         absent = wanted.sum(2, keepdim=True) < _ABSENT
         solution = ahead = z.new_zeros(classes, runs, d)
         stride = max(1, n // _MANY_ROWS)
-        enough = _SMALL_PROMISE_OF_MANY * strength * n * stride
+        enough = _SMALL_PROMISE_OF_MANY * strength * self._many * max(1, self._many // _MANY_ROWS)
         if start is None and stride > 1:
             few = Regressions(self.rows[::stride])
             start = few.solve(targets[:, ::stride], seen[:, ::stride], strength * stride)
@@ -181,6 +186,22 @@ class Regressions:
             absent.permute(1, 2, 0), -torch.inf
         )
         return solution[:, :-1].contiguous(), intercept
+
+    def _solve_apart(
+        self,
+        targets: Tensor,
+        seen: Tensor,
+        strength: float,
+        start: tuple[Tensor, Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return what `solve` does, each regression with the rows that count and no other."""
+        n, solved = len(self.rows), []
+        for run, own in enumerate(seen.bool()):
+            near = None if start is None else (start[0][run, None], start[1][run, None])
+            apart, all_of_them = Regressions(self.rows[own], n), seen.new_ones(1, int(own.sum()))
+            solved.append(apart.solve(targets[run, None, own], all_of_them, strength, near))
+        weights, intercepts = (torch.cat(parts) for parts in zip(*solved, strict=True))
+        return weights, intercepts
 
     def _pull(self, ahead: Tensor, wanted: Tensor, absent: Tensor, seen: Tensor) -> Tensor:
         """Return the gradient of Σ CE [K, M, D+1]."""

@@ -33,7 +33,7 @@ _POWERS, _IMAGINED = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
 _INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
 _MANY, _FEW = 5_000, 10  # labels
 _CALIBRATION_FOLDS = 3
-_STACKING_STEPS = 8
+_STACKING_STEPS = 16
 
 
 def views_for(task: NodeTask, view: str, width: int, device: torch.device) -> dict[str, Tensor]:

@@ -273,16 +273,17 @@ def test_labels_whose_truth_nobody_knows_are_not_scored() -> None:
 
 def test_the_study_is_what_has_to_be_shown() -> None:
     cells = STUDIES["detection"].cells()
-    assert len(cells) == 3 * 2 * 2 * 10 * 5 * 2
+    assert len(cells) == 3 * 2 * 2 * 10 * (5 * 2 + 1)
     assert {c.dataset for c in cells} == {"cora", "citeseer", "pubmed"}
     assert {(c.noise, c.rate) for c in cells} == set(
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
     ours = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
-    theirs = {"judge": "ce", "folds": FOLDS}
+    theirs, plain = ({"judge": judge, "folds": FOLDS} for judge in ("ce", "smoothed"))
     for method in ("audit", *DETECTORS):
         params = [c.params for c in cells if c.method == method]
-        assert params.count(ours) == params.count(theirs) == len(params) // 2
+        assert params.count(ours) == params.count(theirs) == 120
+        assert params.count(plain) == (120 if method == "audit" else 0)
     assert {c.seed for c in cells} == set(range(10))
     assert {c.protocol for c in cells} == {"honest"}
 
@@ -413,7 +414,7 @@ def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
     table = build("detection", records)
     assert note(table, "AUROC") == (
         "AUROC: the audit is best or within one standard error of the best in 3 of 4 cells; among "
-        "all rows, with either judge, in 2."
+        "all rows, with any judge, in 2."
     )
     assert "in 0 of 0 cells" in note(table, "F1")
 

@@ -111,6 +111,8 @@ DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
 # audit it judges worse, which would be no fair comparison.
 OUR_JUDGE: Mapping[str, Any] = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
 THEIR_JUDGE: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
+# One regression in the place of many: what the audit owes to its judges.
+PLAIN_JUDGE: Mapping[str, Any] = {"judge": "smoothed", "folds": FOLDS}
 
 
 def detects(cell: Cell) -> bool:

@@ -11,8 +11,10 @@ from typing import Any
 from erase.auditing import JUDGE
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
+    AUDIT,
     DETECTING,
     OUR_JUDGE,
+    PLAIN_JUDGE,
     THEIR_JUDGE,
     DetectionSetup,
     detects,
@@ -247,12 +249,16 @@ STUDIES: dict[str, Study] = {
                 CITATION_GRAPHS,
                 BOTH,
                 (0.1, 0.3),
-                DETECTING,
+                detecting,
                 range(10),
                 ("honest",),
                 {name: (value,) for name, value in judge.items()},
             )
-            for judge in (OUR_JUDGE, THEIR_JUDGE)
+            for judge, detecting in (
+                (OUR_JUDGE, DETECTING),
+                (THEIR_JUDGE, DETECTING),
+                (PLAIN_JUDGE, (AUDIT,)),
+            )
         ),
     ),
     "corrected": Study(

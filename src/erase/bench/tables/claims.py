@@ -29,7 +29,7 @@ def detection_claims(table: Table) -> tuple[str, ...]:
             all_rows = sum(map(_is_best, filled))
             claims.append(
                 f"{shown}: the audit is best or within one standard error of the best in {rivals} "
-                f"of {len(filled)} cells; among all rows, with either judge, in {all_rows}."
+                f"of {len(filled)} cells; among all rows, with any judge, in {all_rows}."
             )
             continue
         asked = DetectionSetup.max_false_alarms if measure.name == "false_alarms" else 0.0

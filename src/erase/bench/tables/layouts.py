@@ -6,7 +6,7 @@ from typing import Any
 
 from erase.auditing import JUDGE
 from erase.bench.correction import CORRECTED_BY
-from erase.bench.detection import AUDIT, OUR_JUDGE, THEIR_JUDGE
+from erase.bench.detection import AUDIT, OUR_JUDGE, PLAIN_JUDGE, THEIR_JUDGE
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Cell, Record
 from erase.bench.studies import BOTH, CORRECTED, HEAVY, RATES, STUDIES
@@ -154,7 +154,7 @@ def _methods() -> tuple[Row, ...]:
 
 
 def _detectors() -> tuple[Row, ...]:
-    """Return the audit as it is, its rivals as they are, and all of them with the other's judge."""
+    """Return the audit as it is, its rivals as they are, and what they are with other judges."""
     rows = [
         Row(
             f"{name}:{judge['judge']}",
@@ -163,8 +163,9 @@ def _detectors() -> tuple[Row, ...]:
             judge,
             sanity=(name == AUDIT) != (judge is OUR_JUDGE),
         )
-        for judge in (OUR_JUDGE, THEIR_JUDGE)
+        for judge in (OUR_JUDGE, THEIR_JUDGE, PLAIN_JUDGE)
         for name, label in DETECTOR_NAMES.items()
+        if judge is not PLAIN_JUDGE or name == AUDIT
     ]
     return tuple(sorted(rows, key=lambda row: row.sanity))
 
