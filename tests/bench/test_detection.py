@@ -443,7 +443,7 @@ def test_the_table_counts_known_noise_rates() -> None:
         "Distance of the estimated noise rate from the true one: within 0.1 in 1 of 2 cells."
     )
     rows = {s.row.key for s in table.spots() if s.panel.measure.name == "noise_rate_error"}
-    assert rows == {f"audit:{JUDGE}", "audit:ce"}
+    assert rows == {f"audit:{JUDGE}", "audit:ce", "audit:smoothed"}
 
 
 def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
@@ -460,7 +460,7 @@ def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
     assert "mean ± standard deviation over the runs" in FORMATS["md"](build("main", [accuracy]))
 
 
-def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_the_other(
+def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
@@ -473,11 +473,12 @@ def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_the_other(
         *(f"{name}:ce" for name in DETECTORS),
         *(f"{name}:{JUDGE}" for name in DETECTORS),
         "audit:ce",
+        "audit:smoothed",
     ]
 
 
 def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "detection", "--only", "dataset=cora", "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "400 cells" in shown
+    assert "440 cells" in shown
     assert all(name in shown for name in DETECTING)
