@@ -37,6 +37,7 @@ def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
         _together([line for line in speed if line["measure"].endswith("runs at once")]),
         _fits(_of("fit", speed)),
         _growth(_of("twice the size", speed)),
+        _relabelling(_of("fit of relabelling", speed)),
         _precisions([line for line in speed if "precision" in line]),
         _stages(profile),
     ]
@@ -102,6 +103,21 @@ def _growth(lines: Sequence[Line]) -> str:
         f"{line['machine']})."
         for line in lines
     )
+
+
+def _relabelling(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            fixed(line["seconds"], 1),
+            fixed(line["gigabytes"], 1),
+            f"{line['fits']}",
+            fixed(100 * line["test_accuracy"], 1),
+        ]
+        for line in lines
+    ]
+    head = ["whole fit of relabelling", "seconds", "GB at most", "fits", "test accuracy, %"]
+    return grid(head, rows, numbers=(1, 2, 3, 4)) if rows else ""
 
 
 def _size(options: Mapping[str, Any]) -> str:

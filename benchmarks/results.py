@@ -47,7 +47,7 @@ LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 DATASETS = ("cora", "citeseer", "pubmed")
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
-OTHER_TABLES = ("clean", "corrected", "detection", "smoke", *BEYOND_TABLES)
+OTHER_TABLES = ("clean", "confirmation", "corrected", "detection", "smoke", *BEYOND_TABLES)
 PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
 HONEST_TABLES = ("main", "correction", "guidance")
 
@@ -84,6 +84,7 @@ killed and continued by the same command. On a GPU runs are trained together; on
 `--jobs`, on a Dask cluster `--cluster ADDRESS`."""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
+OTHER_DRAWS = "confirmation"  # the study whose table must not mix with any other's
 OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 
@@ -108,8 +109,9 @@ class Evidence:
     scale: Sequence[Mapping[str, Any]] = ()
 
     def all(self) -> list[Record]:
-        """Return the records of all studies."""
-        return [record for records in self.records.values() for record in records]
+        """Return the records of all studies but the one with draws of its own."""
+        studies = (records for name, records in self.records.items() if name != OTHER_DRAWS)
+        return [record for records in studies for record in records]
 
 
 def gather(
@@ -143,7 +145,8 @@ def _name_and_protocol(path: Path) -> tuple[str, str]:
 
 def draw(records: Path, folder: Path) -> list[Path]:
     """Draw every figure that the records allow, and return the files; others stay as they are."""
-    files = sorted(path for study in STUDIES if (path := records / f"{study}.jsonl").exists())
+    studies = [study for study in STUDIES if study != OTHER_DRAWS]
+    files = sorted(path for study in studies if (path := records / f"{study}.jsonl").exists())
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, picture in FIGURES.items():
@@ -204,6 +207,8 @@ def page(evidence: Evidence) -> str:
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     parts.append("## Beyond the paper")
     parts += [_section(name, _build(name, records, "honest")) for name in BEYOND_TABLES]
+    confirmed = _build(OTHER_DRAWS, evidence.records.get(OTHER_DRAWS, ()), "honest")
+    parts.append(_section(OTHER_DRAWS, confirmed))
     found = _build("detection", records, "honest")
     parts += ["## Finding wrong labels", _section("detection", found)]
     parts.append(_section("corrected", _build("corrected", records, "honest")))

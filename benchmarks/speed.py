@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -30,17 +30,20 @@ from straightforward import SETTINGS, Straightforward
 RECORDS = Path(__file__).parent / "records" / "speed.jsonl"
 BLOCK = 4  # epochs of one implementation before the other's turn
 
-PEAK = """
-import re, sys, time, erase
-name, epochs, options = sys.argv[1], int(sys.argv[2]), eval(sys.argv[3])
+FIT = """
+import re, sys, time, erase, torch
+name, options, noise, model = sys.argv[1], *map(eval, sys.argv[2:])
 clean = erase.load_dataset(name, **options)
-noisy = erase.corrupt(clean, "symmetric", 0.3, draw="fixed")
-model = erase.ERASE.preset("reference", name, device="cpu", epochs=epochs)
+noisy = erase.corrupt(clean, "symmetric", 0.3, **noise)
+if model.device == "cuda":
+    torch.ones(1, device="cuda")  # the device wakes up
 start = time.perf_counter()
 model.fit(noisy)
-seconds = (time.perf_counter() - start) / epochs
+seconds = time.perf_counter() - start
 # the kernel's high-water mark of this program; getrusage's may be the parent's, kept over the fork
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+if model.device == "cuda":
+    peak = torch.cuda.max_memory_allocated()
 print(peak, seconds, model.score(clean))
 """
 
@@ -177,22 +180,54 @@ def arxiv_fit(epochs: int) -> dict[str, Any]:
 
 def peak_memory(dataset: str, epochs: int, **options: Any) -> dict[str, Any]:
     """Return the most memory a CPU fit holds, libraries included, and its time per epoch."""
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, dataset, str(epochs), repr(options)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    peak, per_epoch, accuracy = done.stdout.split()
+    model = f"erase.ERASE.preset('reference', {dataset!r}, device='cpu', epochs={epochs})"
+    peak, whole, accuracy = fit_apart(dataset, options, {"draw": "fixed"}, model)
     return {
         "measure": "fit",
         "dataset": dataset,
         "options": options,
         "epochs": epochs,
-        "peak_gigabytes": round(int(peak) / 1e9, 3),
-        "seconds_per_epoch": round(float(per_epoch), 3),
-        "test_accuracy": round(float(accuracy), 4),
+        "peak_gigabytes": round(peak / 1e9, 3),
+        "seconds_per_epoch": round(whole / epochs, 3),
+        "test_accuracy": round(accuracy, 4),
     }
+
+
+def relabelling(dataset: str, device: str, fits: int, **options: Any) -> dict[str, Any]:
+    """Return the median time of a fit of relabelling, validation labels noisy, and its memory."""
+    model, noise = f"erase.Relabelling(device={device!r})", {"on": "train+val"}
+    done = [fit_apart(dataset, options, noise, model) for _ in range(fits)]
+    peaks, times, accuracies = zip(*done, strict=True)
+    return {
+        "measure": "fit of relabelling",
+        "dataset": dataset,
+        "options": options,
+        "seconds": round(median(times), 2),
+        "gigabytes": round(max(peaks) / 1e9, 2),
+        "fits": fits,
+        "test_accuracy": round(accuracies[0], 4),
+    }
+
+
+def fit_apart(
+    dataset: str, options: Mapping[str, Any], noise: Mapping[str, Any], model: str
+) -> tuple[int, float, float]:
+    """Return bytes at most, seconds and test accuracy of a fit in a process of its own.
+
+    Args:
+        dataset: a name in ``DATASETS``.
+        options: how to load it.
+        noise: arguments of ``corrupt`` besides symmetric noise of 0.3.
+        model: an expression that makes it.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, dataset, repr(options), repr(noise), model],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    peak, whole, accuracy = done.stdout.split()
+    return int(peak), float(whole), float(accuracy)
 
 
 def arxiv_sized(times: int) -> dict[str, Any]:
@@ -227,6 +262,9 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "arxiv": lambda: peak_memory("citations", 3, **arxiv_sized(1)),
         "arxiv-twice": lambda: peak_memory("citations", 3, **arxiv_sized(2)),
         "growth": lambda: growth(4),
+        "relabelling": lambda: relabelling("cora", "cpu", 3),
+        "relabelling-pubmed": lambda: relabelling("pubmed", "cpu", 3),
+        "relabelling-arxiv": lambda: relabelling("citations", "cpu", 1, **arxiv_sized(1)),
     },
     "cuda": {
         "cora": lambda: epoch_ratio("cora", "cuda", 24),
@@ -236,6 +274,9 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "row": lambda: main_row("float32"),
         "row-tf32": lambda: main_row("tf32"),
         "arxiv": lambda: arxiv_fit(100),
+        "relabelling": lambda: relabelling("cora", "cuda", 3),
+        "relabelling-pubmed": lambda: relabelling("pubmed", "cuda", 3),
+        "relabelling-arxiv": lambda: relabelling("citations", "cuda", 1, **arxiv_sized(1)),
     },
 }
 

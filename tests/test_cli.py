@@ -265,7 +265,7 @@ def test_defaults_of_the_commands() -> None:
         "set": [],
         "noise": None,
         "draw": None,  # redrawn
-        "validation": None,  # clean
+        "validation": None,  # clean, or noisy where it trains
         "clean": False,
         "resume": False,
         "precision": "float32",
@@ -293,6 +293,25 @@ def test_a_demo_of_no_epochs_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         main(["demo", "--epochs", "0"])
     assert "at least 1, not 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ([], "noisy"),
+        (["--method", "smoothed"], "noisy"),
+        (["--method", "smoothed", "--set", "validation=false"], "clean"),
+        (["--method", "ce", *SMALL], "clean"),
+        (["--method", "erase", "--preset", "relabelled", *SMALL], "noisy"),
+        (["--validation", "clean"], "clean"),
+    ],
+)
+def test_clean_validation_labels_never_train_unless_asked_for(
+    graph: Path, tmp_path: Path, method: list[str], expected: str
+) -> None:
+    noise = ["--noise", "symmetric:0.3", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(["fit", str(graph), *noise, *method]) == 0
+    assert summary(tmp_path / "out")["protocol"]["validation"] == expected
 
 
 @pytest.mark.parametrize("draw", ["redrawn", "fixed"])

@@ -159,8 +159,9 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument(
         "--validation",
         choices=["clean", "noisy", "none"],
-        help="with --noise: validation labels stay clean, the default, are corrupted too, or are "
-        "not used",
+        help="with --noise: validation labels stay clean, are corrupted too, or are not used "
+        "(default: clean, as in the paper, where they only choose the epoch; noisy for a method "
+        "that trains on them)",
     )
     fit.add_argument(
         "--clean",
@@ -457,7 +458,10 @@ def _fit(options: argparse.Namespace) -> None:
     options.method = options.method or _usual_method(options)
     options.preset = options.preset or "reference"
     method = _method(options, name)
-    protocol = Protocol(options.draw or "redrawn", options.validation or "clean")
+    protocol = Protocol(
+        options.draw or "redrawn",
+        options.validation or ("noisy" if method.trains_on_validation else "clean"),
+    )
     given = clean
     if options.noise is not None:
         noise, rate = _noise(options.noise)

@@ -52,6 +52,7 @@ def relabel(
     view: str = "all",
     rounds: int = 2,
     folds: int = 5,
+    validation: bool = True,
     progress: bool = False,
 ) -> list[Fit]:
     """Return the fit of each run; all are on one graph, and share its views.
@@ -60,12 +61,13 @@ def relabel(
         tasks: [R].
         seeds: [R].
         device: where to compute.
-        width, view, rounds, folds: as :class:`erase.Relabelling` has them.
+        width, view, rounds, folds, validation: as :class:`erase.Relabelling` has them.
         progress: show views and rounds.
     """
     views = views_for(tasks[0], view, width, device)
     fits = []
     for task, seed in zip(tasks, seeds, strict=True):
+        task = task if validation else task.without_validation()
         given = task.y[task.y >= 0].numpy()
         fold = deal(given, folds, numpy_stream(seed, "relabelling folds"))
         fits.append(Mixture(task, views, fold, rounds=rounds, seed=seed, progress=progress).fit())
@@ -144,9 +146,12 @@ class Mixture:
 
     def fit(self) -> Fit:
         """Return the mixture as a fit."""
-        proba = self._mix(candidate.proba(-1) for candidate in self._candidates)
+        mixed = self._mix(candidate.proba(-1) for candidate in self._candidates)
         held_out = self._mix(self._held_out)
         judged = self._choose(held_out, folds=self._calibration)
+        # The mean of many is less sure than any of them; made as sure as the labels allow, it takes
+        # doubt for noise. The truth is in between.
+        proba = (mixed + judged.calibrated(mixed)) / 2
         posterior = judged.posterior(self._given, held_out)
         labels = proba.argmax(1)
         rows = self._labelled.numpy()

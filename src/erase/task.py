@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,11 @@ class NodeTask:
     def val_index(self) -> Tensor:
         """The validation nodes [m] int64, ascending."""
         return self.val_mask.nonzero().squeeze(1)
+
+    def without_validation(self) -> NodeTask:
+        """Return the same graph with its training labels alone."""
+        nobody = torch.zeros_like(self.val_mask)
+        return replace(self, y=self.y.where(self.train_mask, -1), val_mask=nobody)
 
     @classmethod
     def of(cls, graph: Any) -> NodeTask:

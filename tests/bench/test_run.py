@@ -65,6 +65,7 @@ def test_every_share_is_counted_on_its_own_nodes() -> None:
         # of 8, 9, 10: class 0 is found once and claimed once too often, 1 is found, 2 is missed
         "macro_f1": pytest.approx((2 / 3 + 1 + 0) / 3),
         "semantic_accuracy": pytest.approx(1 / 3),  # 9
+        "calibration_error": pytest.approx(1 / 3),  # sure of all, right in two of three
         "correction_rate": pytest.approx(1 / 2),  # 3 of 3 and 4; 5 has no truth, 7 validates
         "accuracy_correct": pytest.approx(2 / 3),  # 0 and 2 of 0, 1, 2
         "mislabelled": 2.0,

@@ -28,12 +28,13 @@ def test_every_name_in_a_study_is_in_its_registry(name: str) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_no_cell_is_asked_for_twice_and_seeds_count_from_zero(name: str) -> None:
+    first = 10 if name == "confirmation" else 0  # draws that "beyond" has not
     assert len(set(CELLS[name])) == len(CELLS[name])
     groups: dict[Cell, list[int]] = {}
     for cell in CELLS[name]:
         same = Cell(**{**vars(cell), "seed": 0})
         groups.setdefault(same, []).append(cell.seed)
-    assert all(seeds == list(range(len(seeds))) for seeds in groups.values())
+    assert all(seeds == list(range(first, first + len(seeds))) for seeds in groups.values())
 
 
 @pytest.mark.parametrize("name", ["paper", "honest"])

@@ -34,7 +34,7 @@ from erase.cli import main
 from erase.errors import EraseError
 from erase.io import write_graph
 from erase.methods import ERASE, METHODS, CrossEntropy
-from erase.methods.base import OneOf, Range
+from erase.methods.base import NodeClassifier, OneOf, Range
 from erase.task import NodeTask
 
 SPACE: dict[str, Range | OneOf] = {
@@ -158,6 +158,33 @@ def test_labels_that_score_a_run_do_not_train_it(tmp_path: Path) -> None:
 
     assert trial.score == pytest.approx(accuracy(validation=False))
     assert trial.score < accuracy(validation=True)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].space])
+def test_no_trial_trains_on_validation_labels(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+
+    def watched(self: NodeClassifier, *_: Any) -> list[NodeClassifier]:
+        found.append(self.trains_on_validation)
+        raise EraseError("nothing", "enough", "Stop.")
+
+    monkeypatch.setattr(NodeClassifier, "fit_many", watched)
+    method = METHODS[name](device="cpu")
+    search(tmp_path, 2, method=method, seeds=SEEDS[:1], space=method.space)
+    assert found == [False, False]
+
+
+def test_a_method_that_must_train_on_validation_labels_is_not_scored_by_them(
+    tmp_path: Path,
+) -> None:
+    method = METHODS["erase"](device="cpu", semantics="relabelling", epochs=2)
+    space = {"trust": method.space["trust"]}
+    (trial,) = search(tmp_path, 1, method=method, seeds=SEEDS[:1], space=space)
+    assert trial.score == 0.0
+    assert trial.error is not None
+    assert "which trains on them" in trial.error
 
 
 def test_validation_labels_matter(tmp_path: Path) -> None:

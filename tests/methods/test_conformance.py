@@ -122,6 +122,21 @@ def test_test_labels_cannot_matter(name: str, communities: Data) -> None:
     )
 
 
+@pytest.mark.parametrize("choice", [{}, {"validation": False}])
+def test_a_method_says_whether_validation_labels_train_it(
+    name: str, choice: dict[str, Any], communities: Data
+) -> None:
+    """With one epoch there is none to choose."""
+    if not set(choice) <= set(METHODS[name]().get_params()):
+        pytest.skip("no such parameter")
+    one = {"epochs": 1} if name in NETWORKS else {}
+    other = communities.clone()
+    other.y[other.val_mask] = 1 - other.y[other.val_mask]
+    model = small(name, **one, **choice)
+    first, second = (clone(model).fit(graph).predict_proba() for graph in (communities, other))
+    assert np.array_equal(first, second) != model.trains_on_validation
+
+
 def test_clone_and_repr(name: str) -> None:
     model = small(name, seed=3)
     twin = clone(model)

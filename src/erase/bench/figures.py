@@ -442,7 +442,9 @@ def _guidance(shelf: Shelf) -> Figure | None:
 # Representations ----------------------------------------------------------------------------------
 
 
-def _kept_embeddings(shelf: Shelf, rates: Sequence[float] | None = None) -> list[Embeddings]:
+def _kept_embeddings(
+    shelf: Shelf, rates: Sequence[float] | None = None, noises: Sequence[str] = BOTH
+) -> list[Embeddings]:
     """Return CE's and ERASE's representations, a group for each dataset and noise."""
     cells = [
         cell
@@ -451,7 +453,7 @@ def _kept_embeddings(shelf: Shelf, rates: Sequence[float] | None = None) -> list
     ]
     groups = []
     for dataset in _ordered(cell.dataset for cell in cells):
-        for noise in BOTH:
+        for noise in noises:
             here = [cell for cell in cells if (cell.dataset, cell.noise) == (dataset, noise)]
             seed = min((cell.seed for cell in here), default=0)
             chosen = sorted(
@@ -490,7 +492,8 @@ def _maps(picture: Callable[..., Figure]) -> Callable[[Shelf], Figure | None]:
 
 
 def _pairwise(shelf: Shelf) -> Figure | None:
-    groups = [g for g in _kept_embeddings(shelf, [_PAIRWISE_RATE]) if len(g.z) == 2]
+    found = _kept_embeddings(shelf, [_PAIRWISE_RATE], ["asymmetric"])
+    groups = [group for group in found if len(group.z) == 2]
     return pairwise_pca_map(*groups) if groups else None
 
 

@@ -2,10 +2,11 @@
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 from torch import Tensor
 from torch_geometric.data import Data
@@ -118,6 +119,8 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
         of the correctly labelled training nodes, those predicted right.
     ``semantic_accuracy``
         the method's own labels (`labels_`) on the test nodes.
+    ``calibration_error``
+        how far confidence is from accuracy on the test nodes, see `calibration_error`.
     """
     truth, _, values = encode_labels(clean)
     told, _, _ = encode_labels(given)
@@ -139,4 +142,26 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
     shares = {name: float(np.mean(hit[mask])) for name, (hit, mask) in scores.items() if mask.any()}
     if test_mask.any():
         shares["macro_f1"] = float(f1_score(true[test_mask], predicted[test_mask], average="macro"))
+        confidence = model.predict_proba().max(1)[test_mask]
+        shares["calibration_error"] = calibration_error(confidence, hits[test_mask])
     return shares | {"mislabelled": int(wrong.sum()), "train_labels": int(train_mask.sum())}
+
+
+def calibration_error(
+    confidence: NDArray[np.floating[Any]], hits: NDArray[np.bool_], bins: int = 10
+) -> float:
+    """Return the expected calibration error: |confidence − accuracy|, averaged over nodes.
+
+    Both are means over the nodes of a bin, of which there are ten of equal width.
+
+    >>> round(calibration_error(np.array([0.95, 0.93, 0.55]), np.array([True, True, False])), 3)
+    0.223
+
+    Args:
+        confidence: [n] the largest probability of each node.
+        hits: [n] whether the class that has it is right.
+        bins: their number.
+    """
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    surplus = np.bincount(place, confidence.astype(np.float64) - hits, minlength=bins)
+    return float(np.abs(surplus).sum() / len(hits))

@@ -292,9 +292,8 @@ def _run(
 ) -> Trial:
     """Train the runs of a trial and score them on each task's own validation labels."""
     start = time.perf_counter()
-    if "validation" in method.get_params(deep=False):
-        method.set_params(validation=False)  # a label that trains a run cannot judge it
     try:
+        _train_on_training_labels(method)
         models = method.fit_many(tasks, seeds)
     except EraseError as error:  # such as a loss that diverges
         return Trial(number, params, 0.0, 0.0, time.perf_counter() - start, str(error))
@@ -305,6 +304,19 @@ def _run(
         shares.append(float(np.mean(predicted == task.y.numpy()[nodes])))
     std = float(np.std(shares, ddof=1)) if len(shares) > 1 else 0.0
     return Trial(number, params, float(np.mean(shares)), std, time.perf_counter() - start)
+
+
+def _train_on_training_labels(method: NodeClassifier) -> None:
+    """Set a method that would train on validation labels right: they cannot judge it then."""
+    if not method.trains_on_validation:
+        return
+    if "validation" not in method.get_params(deep=False):
+        raise EraseError(
+            "a method that leaves validation labels to compare parameters by",
+            f"{type(method).__name__} with these parameters, which trains on them",
+            "Tune it without them, e.g. another value of semantics.",
+        )
+    method.set_params(validation=False)
 
 
 def _ask(

@@ -189,6 +189,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     seed: int = 0
     device: str = "auto"
 
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether validation labels do more than choose an epoch: then they cannot score a fit."""
+        return False
+
     @abstractmethod
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         """Return the fit of each run: a task and a seed each, all on one graph."""

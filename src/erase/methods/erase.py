@@ -240,6 +240,11 @@ class ERASE(NetworkClassifier):
                 "Use objective='batch', or batch_size=0.",
             )
 
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether validation labels train as well: relabelling reads all labels there are."""
+        return self.semantics == "relabelling"
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _EraseLearner(self, tasks, seeds)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from erase.methods.base import (
     COUNT,
+    SWITCH,
     Constraint,
     CrossFit,
     NodeClassifier,
@@ -49,6 +50,7 @@ class Relabelling(NodeClassifier):
         view: "all", or the only one to look at: "features" (no edge counts), "near" or "far".
         rounds: how often labels are reconsidered.
         folds: how many parts of the labels take turns as evidence.
+        validation: train on validation labels too; False: on training labels alone.
         seed: of the folds.
         device: "auto", "cpu" or "cuda".
 
@@ -60,6 +62,7 @@ class Relabelling(NodeClassifier):
         "view": OneOf(("all", *VIEWS)),
         "rounds": Number(low=0, whole=True),
         "folds": Number(low=2, whole=True),
+        "validation": SWITCH,
     }
     space: ClassVar[dict[str, Range | OneOf]] = {
         "width": Range(64, 512, log=True, whole=True),
@@ -70,6 +73,12 @@ class Relabelling(NodeClassifier):
     view: str = "all"
     rounds: int = 2
     folds: int = 5
+    validation: bool = True
+
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether validation labels train as well."""
+        return self.validation
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         return relabel(
@@ -80,6 +89,7 @@ class Relabelling(NodeClassifier):
             view=self.view,
             rounds=self.rounds,
             folds=self.folds,
+            validation=self.validation,
             progress=loop.progress,
         )
 

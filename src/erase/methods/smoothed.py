@@ -73,6 +73,11 @@ class SmoothedLogReg(NodeClassifier):
     strength: float = 1.0
     validation: bool = True
 
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether validation labels train as well."""
+        return self.validation
+
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         device = resolve_device(self.device)
         view = smoothed_view(

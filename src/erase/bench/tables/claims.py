@@ -60,7 +60,7 @@ def beyond_claims(table: Table) -> tuple[str, ...]:
     """Return how far relabelling is ahead on average over noisy cells, and where it is not."""
     columns: dict[Place, dict[str, float]] = {}  # means by method
     for spot in table.spots():
-        if spot.entry.mean is not None:
+        if spot.entry.mean is not None and spot.panel.measure.ranks:
             columns.setdefault(spot.place, {})[spot.row.key] = spot.entry.mean
     columns = {
         p: means for p, means in columns.items() if "relabelling" in means and len(means) > 1
