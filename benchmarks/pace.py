@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from erase.bench.names import dataset_name
+from erase.bench.names import METHOD_NAMES, dataset_name
 from erase.bench.tables.numbers import fixed, signed
 from grids import grid
 
@@ -84,6 +84,7 @@ def _together(lines: Sequence[Line]) -> str:
 def _fits(lines: Sequence[Line]) -> str:
     rows = [
         [
+            f"{METHOD_NAMES[line.get('method', 'erase')]}, "
             f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
             fixed(line["seconds_per_epoch"], 2),
             fixed(line.get("peak_gigabytes", line.get("gigabytes")), 1),

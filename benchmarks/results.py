@@ -69,14 +69,16 @@ PROTOCOL_WORDS = {
     "paper": """\
 One draw of the noise serves all runs of a cell, the one behind the published figures; only the seed
 of the initial weights and of dropout changes. Training labels are noisy, the validation labels that
-choose the epoch are clean; smoothed features and relabelling, without epochs, train on them too.
+choose the epoch are clean; smoothed features and relabelling, without epochs, train on them too:
+their rows, with several times as many labels, have no rank here. Co-Dis is told the noise rate.
 Standard deviations are over seeds, and say nothing about other draws.""",
     "honest": """\
 The noise is drawn anew for every run, and corrupts validation labels as it does training labels.
 All methods get the same draws, so that runs of equal seed are pairs; where ERASE and CE have ten
 draws and the others five, at rates 0.2 and 0.4, a rank compares means of different draws. The rows
 of smoothed features and relabelling train on the validation labels too, of which there are several
-times as many. The published figures stand beside ours for orientation only.""",
+times as many. Co-Dis is told the noise rate. The published figures stand beside ours for
+orientation only.""",
 }
 HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. Every study can be
@@ -84,7 +86,8 @@ killed and continued by the same command. On a GPU runs are trained together; on
 `--jobs`, on a Dask cluster `--cluster ADDRESS`."""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
-OTHER_DRAWS = "confirmation"  # the study whose table must not mix with any other's
+OTHER_DRAWS, OTHER_PRECISION = "confirmation", "float32"
+APART = (OTHER_DRAWS, OTHER_PRECISION)  # studies whose runs must not mix with any other's
 OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 
@@ -109,8 +112,8 @@ class Evidence:
     scale: Sequence[Mapping[str, Any]] = ()
 
     def all(self) -> list[Record]:
-        """Return the records of all studies but the one with draws of its own."""
-        studies = (records for name, records in self.records.items() if name != OTHER_DRAWS)
+        """Return the records of all studies but those whose tables stand alone."""
+        studies = (records for name, records in self.records.items() if name not in APART)
         return [record for records in studies for record in records]
 
 
@@ -145,7 +148,7 @@ def _name_and_protocol(path: Path) -> tuple[str, str]:
 
 def draw(records: Path, folder: Path) -> list[Path]:
     """Draw every figure that the records allow, and return the files; others stay as they are."""
-    studies = [study for study in STUDIES if study != OTHER_DRAWS]
+    studies = [study for study in STUDIES if study not in APART]
     files = sorted(path for study in studies if (path := records / f"{study}.jsonl").exists())
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -203,7 +206,8 @@ def page(evidence: Evidence) -> str:
         for (of, name), table in tables.items():
             if of == protocol:
                 parts += [_section(name, table), _beside_the_paper(name, table, evidence)]
-        parts += [_train_size(records)] if protocol == "paper" else []
+        if protocol == "paper":
+            parts += [_train_size(records), _float32(evidence.records.get(OTHER_PRECISION, ()))]
     parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
     parts.append("## Beyond the paper")
     parts += [_section(name, _build(name, records, "honest")) for name in BEYOND_TABLES]
@@ -291,6 +295,35 @@ def _best_row(column: Sequence[Spot], *, ours: bool) -> str:
     return max(column, key=height).row.key
 
 
+def _float32(records: Sequence[Record]) -> str:
+    """Return ERASE's row of the main table from runs that were not made in TF32."""
+    title = "### ERASE in float32"
+    table = _build("main", records, "paper")
+    if table is None:
+        return f"{title}\n\nNo records here; `erase bench {OTHER_PRECISION}` makes them."
+    spots = [spot for spot in table.compared() if spot.row.key == "erase"]
+    far = [spot for spot in spots if is_far(spot, CLOSE)]
+    shown = [f"{s.place} ({signed(s.entry.difference or 0.0, 2)})" for s in far]
+    rows: dict[str, list[str]] = {}
+    for spot in spots:
+        row = f"{dataset_name(spot.place.dataset)}, {spot.place.noise}"
+        rows.setdefault(row, []).append(_beside(spot.entry))
+    head = ["", *(f"{rate:g}" for rate in RATES)]
+    words = (
+        "On a GPU the tables above are made with products in TF32. The same runs of ERASE in "
+        f"float32 are within {CLOSE} points of the published mean in {len(spots) - len(far)} of "
+        f"{len(spots)} cells{'; the others: ' if far else ''}{', '.join(shown)}. Mean ± standard "
+        "deviation, in brackets ours minus the paper's:"
+    )
+    table_of_cells = [[row, *cells] for row, cells in rows.items()]
+    return f"{title}\n\n{words}\n\n{grid(head, table_of_cells, numbers=range(1, len(head)))}"
+
+
+def _beside(entry: Entry) -> str:
+    spread = "" if entry.std is None else f" ± {fixed(entry.std, 2)}"
+    return f"{fixed(entry.mean or 0.0, 2)}{spread} ({signed(entry.difference or 0.0, 2)})"
+
+
 def _train_size(records: Sequence[Record]) -> str:
     """Return accuracies by the number of training labels of a class."""
     (plan,) = STUDIES["train-size"].grids
@@ -349,7 +382,8 @@ def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]
     return "\n\n".join(
         [
             "## At a glance",
-            "Mean test accuracy in % over the ten cells of a dataset:",
+            "Mean test accuracy in % over the ten cells of a dataset; smoothed features and "
+            "relabelling train on validation labels too, which under `paper` are clean:",
             grid(["", *head], rows, numbers=numbers),
             *(["\n".join(standings)] if standings else []),
             *([_ranks(paper, honest)] if standings else []),

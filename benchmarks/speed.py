@@ -178,13 +178,15 @@ def arxiv_fit(epochs: int) -> dict[str, Any]:
     }
 
 
-def peak_memory(dataset: str, epochs: int, **options: Any) -> dict[str, Any]:
+def peak_memory(dataset: str, epochs: int, method: str = "erase", **options: Any) -> dict[str, Any]:
     """Return the most memory a CPU fit holds, libraries included, and its time per epoch."""
-    model = f"erase.ERASE.preset('reference', {dataset!r}, device='cpu', epochs={epochs})"
+    preset = f"preset('reference', {dataset!r}, device='cpu', epochs={epochs})"
+    model = f"erase.methods.METHODS[{method!r}].{preset}"
     peak, whole, accuracy = fit_apart(dataset, options, {"draw": "fixed"}, model)
     return {
         "measure": "fit",
         "dataset": dataset,
+        "method": method,
         "options": options,
         "epochs": epochs,
         "peak_gigabytes": round(peak / 1e9, 3),
@@ -261,6 +263,8 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "memory": lambda: peak_memory("pubmed", 40),
         "arxiv": lambda: peak_memory("citations", 3, **arxiv_sized(1)),
         "arxiv-twice": lambda: peak_memory("citations", 3, **arxiv_sized(2)),
+        "arxiv-rtgnn": lambda: peak_memory("citations", 2, "rtgnn", **arxiv_sized(1)),
+        "arxiv-pignn": lambda: peak_memory("citations", 2, "pignn", **arxiv_sized(1)),
         "growth": lambda: growth(4),
         "relabelling": lambda: relabelling("cora", "cpu", 3),
         "relabelling-pubmed": lambda: relabelling("pubmed", "cpu", 3),

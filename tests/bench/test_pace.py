@@ -73,7 +73,7 @@ def test_every_measure_has_its_line() -> None:
     text = speed_section([EPOCH, MANY, FIT, GROWTH, RELABELLING], [PROFILE])
     assert "| Cora, a GPU | 4.0 | 100.0 | 25.0 |" in text
     assert "| 10 runs at once, Cora, a GPU | 10.0 | 4.0 | 2.50 | 1.9 |" in text
-    assert "| citations of 169,343 nodes, 2 cores | 22.92 | 5.6 | 3 |" in text
+    assert "| ERASE, citations of 169,343 nodes, 2 cores | 22.92 | 5.6 | 3 |" in text
     assert "| citations of 169,343 nodes, 2 cores | 151.2 | 3.1 | 2 | 87.3 |" in text
     assert "169,343 nodes an epoch takes 2.10 times as long (37.9 s against 18.0 s" in text
     assert "| a GPU | PubMed |\n| --- | ---: |\n| coding rates | 3.10 (0.09) |" in text

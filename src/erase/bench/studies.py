@@ -129,6 +129,10 @@ STUDIES: dict[str, Study] = {
         "the main table with noise redrawn for every run and noisy validation labels",
         _main_table(CITATION_GRAPHS, "honest"),
     ),
+    "float32": Study(
+        "the rows of ERASE in the main table once more, for a GPU without TF32",
+        (Grid(CITATION_GRAPHS, BOTH, RATES, ("erase",), range(10)),),
+    ),
     "clean": Study(
         "every method without any noise",
         (Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(5), ("honest",)),),

@@ -157,16 +157,15 @@ def _column(
     entries = [_entry(found, value) for found, value in zip(runs, printed, strict=True)]
     if not frame.measure.ranks:
         return entries
-    means = [entry.mean for entry in entries]
+    ranked = [i for i, row in enumerate(rows) if not row.sanity]
+    means = [entries[i].mean for i in ranked]
     highest = max((mean for mean in means if mean is not None), default=None)
-    entries = [
-        replace(entry, is_best=entry.mean is not None and entry.mean == highest)
-        for entry in entries
-    ]
+    for i in ranked:
+        mean = entries[i].mean
+        entries[i] = replace(entries[i], is_best=mean is not None and mean == highest)
     about = _about(layout, rows, changes)
     if about is None or entries[about].mean is None:
         return entries
-    ranked = [i for i, row in enumerate(rows) if not row.sanity]
     entries[about] = replace(
         entries[about],
         contest=_contest(about, [i for i in ranked if i != about], rows, runs, entries),

@@ -31,19 +31,25 @@ def _legend(table: Table, where: str) -> str:
     text = f"{what[0].upper()}{what[1:]}: mean ± standard {spread} over the runs."
     if any(spot.entry.published for spot in table.spots()):
         text += (
-            f" {where} the paper's figure and ours minus it."
+            f" {where} the paper's figure{' and ours minus it' if _is_alike(table) else ''}."
             if table.is_comparable
             else f" {where} the paper's figure, made under another protocol: one draw of the noise "
             "and clean validation labels."
         )
     if any(panel.measure.ranks for panel in table.panels):
-        text += " The highest mean of a column is in bold."
+        aside = any(spot.row.sanity for spot in table.spots())
+        rows = ", rows without rank aside," if aside else ""
+        text += f" The highest mean of a column{rows} is in bold."
     if any(spot.entry.contest for spot in table.spots()):
         text += " p is of a two-sided paired t-test over runs with equal seeds."
     sanity = dict.fromkeys(spot.row.label for spot in table.spots() if spot.row.sanity)
     if sanity and any(spot.entry.rank for spot in table.spots()):
         text += f" Nobody's rivals, without rank: {', '.join(sanity)}."
     return text
+
+
+def _is_alike(table: Table) -> bool:
+    return any(panel.measure.is_alike for panel in table.panels)
 
 
 def _markdown_panel(panel: Panel, comparable: bool) -> str:
@@ -79,7 +85,7 @@ def _theirs(entry: Entry, panel: Panel, comparable: bool) -> str:
     if entry.published is None:
         return ""
     text = fixed(entry.published.mean, panel.measure.decimals)
-    if comparable and entry.difference is not None:
+    if comparable and panel.measure.is_alike and entry.difference is not None:
         text += f", {signed(entry.difference, panel.measure.decimals)}"
     return text
 
@@ -235,7 +241,7 @@ def long_csv(table: Table) -> str:
             entry.runs,
             printed.mean if printed else None,
             printed.std if printed else None,
-            entry.difference if table.is_comparable else None,
+            entry.difference if table.is_comparable and measure.is_alike else None,
             int(entry.is_best),
             rank.ours if rank else None,
             rank.of if rank else None,

@@ -22,6 +22,7 @@ class Measure:
         decimals: shown.
         ranks: higher is better: the highest is marked, and methods are compared.
         is_printed: whether the paper's figures are of this measure.
+        is_alike: whether they were made like ours: then the difference says something.
         shows_error: shown beside a mean is its standard error, not the deviation of the runs.
     """
 
@@ -32,6 +33,7 @@ class Measure:
     decimals: int = 2
     ranks: bool = True
     is_printed: bool = True
+    is_alike: bool = True
     shows_error: bool = False
 
 
@@ -114,7 +116,7 @@ class Entry:
         std: None with fewer than two runs.
         runs: how many.
         published: the paper's figure; None where it prints none.
-        is_best: whether no other mean of the column is higher.
+        is_best: whether no mean of a row of the column that is compared is higher.
         rank: of the line that the table is about.
         contest: of the same.
     """
