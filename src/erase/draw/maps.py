@@ -145,8 +145,9 @@ def _stacked(groups: Sequence[Embeddings], sheet_of: Callable[[Embeddings], _She
 def _cosine(group: Embeddings, seed: int) -> _Sheet:
     labels, directions = _checked(group)
     columns = min(max(len(directions), 2), group.columns)
-    # a map in a row of many has pixels for half as many nodes
-    nodes = sample_nodes(labels, COSINE_NODES if columns <= 2 else COSINE_NODES // 2, seed)
+    # one of many maps has half as many nodes: a single pixel cannot be compressed
+    few = len(directions) <= 2
+    nodes = sample_nodes(labels, COSINE_NODES if few else COSINE_NODES // 2, seed)
     shown = labels[nodes]
     ends = np.flatnonzero(np.diff(shown)) + 1  # first node of every class but the first
     edges = np.concatenate([[0], ends, [len(nodes)]])
