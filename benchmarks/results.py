@@ -86,8 +86,8 @@ killed and continued by the same command. On a GPU runs are trained together; on
 `--jobs`, on a Dask cluster `--cluster ADDRESS`."""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
-OTHER_DRAWS, OTHER_PRECISION = "confirmation", "float32"
-APART = (OTHER_DRAWS, OTHER_PRECISION)  # studies whose runs must not mix with any other's
+OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
+APART = (OTHER_DRAWS, OTHER_PRECISION, PICTURES)  # studies whose runs must not mix with others'
 OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 
@@ -148,14 +148,16 @@ def _name_and_protocol(path: Path) -> tuple[str, str]:
 
 def draw(records: Path, folder: Path) -> list[Path]:
     """Draw every figure that the records allow, and return the files; others stay as they are."""
-    studies = [study for study in STUDIES if study not in APART]
-    files = sorted(path for study in studies if (path := records / f"{study}.jsonl").exists())
+    files = sorted(path for study in STUDIES if (path := records / f"{study}.jsonl").exists())
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, picture in FIGURES.items():
         redrawn = picture.study == "paper" and not picture.any_protocol
         for protocol in ("paper", "honest") if redrawn else ("paper",):
-            told = [path for path in files if protocol == "paper" or path.stem != OTHER_GRAPHS]
+            aside = APART if protocol == "paper" else (*APART, OTHER_GRAPHS)
+            told = [path for path in files if path.stem not in aside]
+            if picture.study == PICTURES:
+                told = [path for path in files if path.stem == PICTURES]
             try:
                 figure = draw_figure(name, told, protocol)
             except EraseError:  # nothing to draw it from
