@@ -305,7 +305,7 @@ def _heterophily(records: Sequence[Record]) -> list[Frame]:
     ]
     places = _places(STUDIES["heterophily"].cells())
     return [
-        Frame(dataset_name(dataset), rows, columns, measure)
+        Frame(f"{dataset_name(dataset)}: {measure.words}", rows, columns, measure)
         for measure in (ACCURACY, MACRO_F1)
         for dataset, columns in places.items()
     ]
