@@ -249,3 +249,53 @@ def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.Mo
     torch.testing.assert_close(found, expected)
     monkeypatch.setattr(heads, "ENOUGH_EXAMPLES", 100)
     assert not torch.equal(found, classify_in_chunks(InThrees(z), 20, rows, y[0], 4))
+
+
+@pytest.mark.parametrize("strength", [0.3, 3.0])
+def test_apart_each_regression_is_its_own_and_as_close_as_all_of_them(
+    strength: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "_MANY_ROWS", 10)
+    (rows,), (y,) = blobs(3, n=60)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
+    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(2, rows.shape[1], 3, generator=generator), torch.zeros(2, 1, 3)
+    found = Regressions(rows).solve(targets, seen, strength, start)
+    for run, own in enumerate(seen.bool()):
+        ours = [part[run, None] for part in found]
+        told = targets[run, None, own], torch.ones(1, int(own.sum())), strength
+        near = start[0][run, None], start[1][run, None]
+        expected = Regressions(rows[own], len(rows)).solve(*told, near)
+        assert all(map(torch.equal, ours, expected))
+        closer = Regressions(rows[own]).solve(*told, near)
+        assert not torch.equal(ours[0], closer[0])
+        torch.testing.assert_close(ours[0], closer[0], atol=0.3, rtol=0.1)
+
+
+def test_few_rows_share_a_matrix_even_where_most_are_overlooked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rows,), (y,) = blobs(3, n=60)
+    sizes = watch_rows(monkeypatch)
+    seen = (torch.arange(len(y)) % 5 < 2).float()[None]
+    Regressions(rows).solve(torch.eye(3)[y][None], seen, 1.0)
+    assert set(sizes) == {180}
+
+
+def test_the_start_of_very_many_rows_weighs_labels_as_all_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, float]] = []
+    solve = Regressions.solve
+
+    def watched(self: Regressions, *how: Any) -> tuple[Tensor, Tensor]:
+        asked.append((len(self.rows), how[2]))
+        return solve(self, *how)
+
+    monkeypatch.setattr(Regressions, "solve", watched)
+    monkeypatch.setattr(heads, "_MANY_ROWS", 60)
+    (rows,), (y,) = blobs(3, n=60)
+    Regressions(rows).solve(torch.eye(3)[y][None], torch.ones(1, 180), 0.5)
+    assert asked == [(180, 0.5), (60, 1.5)]

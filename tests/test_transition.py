@@ -1,12 +1,24 @@
 """Labels gone wrong as the model has it: its parts against loops, its answers against truth."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given as examples
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from erase.transition import choose, deal, log_proba, maximise, posteriors, powered, predicted
+from erase.transition import (
+    IMAGINED,
+    POWERS,
+    choose,
+    deal,
+    log_proba,
+    maximise,
+    posteriors,
+    powered,
+    predicted,
+)
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -187,3 +199,33 @@ def test_labels_are_dealt_evenly_in_all_and_in_every_class(
     for k in set(classes):
         counts = np.bincount(fold[np.array(classes) == k], minlength=made)
         assert counts.max() - counts.min() <= 1
+
+
+def test_choices_are_weighed_by_what_they_predict_and_by_their_power() -> None:
+    given, proba = drawn(40, symmetric(3, 0.3))
+    fold = np.arange(40) % 4
+    evidence = {}
+    for power, imagined in product(POWERS, IMAGINED):
+        one = choose(given, proba, powers=(power,), imagined=(imagined,), folds=fold)
+        evidence[power, imagined] = np.log(one.likelihood).sum() + np.log(power)
+    weights = {key: np.exp(value - max(evidence.values())) for key, value in evidence.items()}
+    weights = {key: weight for key, weight in weights.items() if weight >= 0.01}
+    choices = choose(given, proba, folds=fold)
+    found = zip(choices.powers.tolist(), choices.imagined.tolist(), strict=True)
+    assert list(found) == list(weights)
+    expected = np.array(list(weights.values()))
+    np.testing.assert_allclose(choices.weights, expected / expected.sum(), rtol=0.05)
+
+
+def test_counting_ends_where_it_stands_still() -> None:
+    given, proba = drawn(400, pairwise(3, 0.4), spread=1.0)
+    found = maximise(given, proba[None], np.array([0.5]))
+    later = maximise(given, proba[None], np.array([0.5]), found, most_steps=1)
+    assert np.abs(later - found).max() < 1e-4
+
+
+def test_labels_without_a_flip_may_hide_one_in_a_thousand() -> None:
+    given = np.arange(90) // 30
+    found = maximise(given, np.eye(3)[given][None], np.array([1000.0]))[0]
+    flips = (1000 * 0.001 / 2 + 0.01) / (30 + 1000 + 1 + 3 * 0.01)
+    np.testing.assert_allclose(found[~np.eye(3, dtype=bool)], flips)

@@ -12,13 +12,15 @@ from conftest import two_communities
 from erase import mixture as mixtures
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.datasets import load_dataset
+from erase.errors import EraseError
 from erase.heads import Regressions
 from erase.methods import load_model
 from erase.methods.relabelling import Relabelling
 from erase.methods.smoothed import SmoothedLogReg
 from erase.noise import corrupt
 from erase.task import NodeTask
-from erase.transition import Choices, deal
+from erase.transition import Choices, choose, deal
+from erase.views import VIEWS
 
 
 def noisy(kind: str = "symmetric", rate: float = 0.3, size: int = 60, seed: int = 0) -> Data:
@@ -244,3 +246,92 @@ def test_a_rare_class_that_features_hardly_tell_is_not_seen_everywhere() -> None
     )
     majority = float((~rare[1000:]).float().mean())
     assert small().fit(graph).score(graph) > majority - 0.03
+
+
+def mixture_of(
+    given: Data, folds: int = 3, rounds: int = 1, view: str = "all"
+) -> tuple[mixtures.Mixture, NodeTask, Any]:
+    """Return the mixture of a graph's labels, its task, and the fold of each label."""
+    task = NodeTask.from_data(given)
+    fold = np.arange(int((task.y >= 0).sum())) % folds
+    views = mixtures.views_for(task, view, 12, torch.device("cpu"))
+    mixture = mixtures.Mixture(task, views, fold, rounds=rounds, seed=0, progress=False)
+    return mixture, task, fold
+
+
+@pytest.mark.parametrize("many", [90, 5_000], ids=["many labels", "few labels"])
+def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held out, calibrated by folds of some labels, added up; and so are labels judged."""
+    monkeypatch.setattr(mixtures, "_MANY", many)
+    mixture, task, fold = mixture_of(noisy("pair", 0.4))
+    nodes = (task.y >= 0).nonzero().squeeze(1).numpy()
+    given, rows = task.y.numpy()[nodes], np.arange(len(nodes))
+    some, folds = mixture._some, mixture._calibration
+    assert len(set(some.tolist())) == len(folds) == min(many, len(nodes))
+    assert mixture._inner.max() + 1 == (2 if many < len(nodes) else 5)
+    chosen = []
+    for candidate in mixture._candidates:
+        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        chosen.append(choose(given[some], said[some], imagined=(5.0,), folds=folds))
+    shares = mixtures._shares(chosen)
+    held_out, proba = np.zeros((len(nodes), 3)), np.zeros((task.num_nodes, 3))
+    for candidate, share, choices in zip(mixture._candidates, shares, chosen, strict=True):
+        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        held_out += share * choices.calibrated(said)
+        proba += share * choices.calibrated(candidate.proba(-1))
+    judged = choose(given[some], held_out[some], folds=folds)
+    posterior = judged.posterior(given, held_out)
+    fit = mixture.fit()
+    sure = judged.calibrated(proba)
+    np.testing.assert_allclose(fit.outcome.proba, (proba + sure) / 2, atol=1e-4)
+    np.testing.assert_allclose(fit.weights["quality"][nodes], posterior[rows, given], atol=1e-3)
+    np.testing.assert_allclose(fit.weights["transition"], judged.transition, atol=1e-3)
+    assert fit.outcome.labels[nodes].tolist() == posterior.argmax(1).tolist()
+    assert (posterior.argmax(1) != held_out.argmax(1)).any()
+    totals = dict.fromkeys(VIEWS, 0.0)
+    for candidate, share in zip(mixture._candidates, shares, strict=True):
+        totals[candidate.name[0]] += share
+    best = max(totals, key=lambda view: totals[view])
+    view = next(c.view for c in mixture._candidates if c.name[0] == best)
+    assert torch.equal(fit.outcome.embedding, view)
+
+
+@pytest.mark.parametrize(("labels", "rounds"), [(9, {0}), (10, {0, 1, 2})])
+def test_ten_labels_are_enough_for_rounds(labels: int, rounds: set[int]) -> None:
+    graph = two_communities(classes=2)
+    graph.train_mask = torch.arange(80) < labels
+    graph.val_mask = torch.zeros_like(graph.train_mask)
+    assert {number for _, number, _ in small().fit(graph).evidence_} == rounds
+
+
+def test_every_run_deals_its_own_labels_by_its_own_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    dealt: list[tuple[Any, Any]] = []
+
+    def watched(classes: Any, folds: int, stream: Any) -> Any:
+        dealt.append((classes, deal(classes, folds, stream)))
+        return dealt[-1][1]
+
+    monkeypatch.setattr(mixtures, "deal", watched)
+    graphs = [noisy(), noisy(), noisy(seed=1)]
+    small(rounds=0, folds=4).fit_many(graphs, [0, 1, 1])
+    runs = [dealt[:3], dealt[3:6], dealt[6:]]
+    assert [int(fold.max()) + 1 for _, fold in runs[0]] == [4, 5, 3]
+    for run, graph in zip(runs, graphs, strict=True):
+        y = NodeTask.from_data(graph).y
+        assert all(np.array_equal(classes, y[y >= 0]) for classes, _ in run)
+    for (_, first), (_, other) in zip(runs[0], runs[1], strict=True):
+        assert not np.array_equal(first, other)
+
+
+def test_cross_fitting_has_the_settings_of_the_method() -> None:
+    given = noisy("pair", 0.4)
+    task = NodeTask.from_data(given)
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 3, -1)
+    usual = small().cross_fit(task, fold)
+    again = small().cross_fit(task, fold)
+    np.testing.assert_array_equal(usual.proba, again.proba)
+    for change in ({"rounds": 0}, {"seed": 1}, {"view": "near"}, {"width": 6}):
+        assert not np.array_equal(small(**change).cross_fit(task, fold).proba, usual.proba), change
+    with pytest.raises(EraseError, match="rounds"):
+        small(rounds=-1).cross_fit(task, fold)
