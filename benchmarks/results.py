@@ -21,6 +21,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
+from causes import STUDY as OTHER_SETTINGS
+from causes import causes_section
 from erase.bench.figures import FIGURES, Shelf, Summary, draw_figure
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
 from erase.bench.published import published
@@ -87,7 +89,12 @@ killed and continued by the same command. On a GPU runs are trained together; on
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
 OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
-APART = (OTHER_DRAWS, OTHER_PRECISION, PICTURES)  # studies whose runs must not mix with others'
+APART = (
+    OTHER_DRAWS,
+    OTHER_PRECISION,
+    OTHER_SETTINGS,
+    PICTURES,
+)  # studies whose runs must not mix with others'
 OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 
@@ -102,6 +109,7 @@ class Evidence:
         speed: lines of speed.jsonl.
         profile: lines of profile.jsonl.
         scale: lines of scale.jsonl.
+        epochs: lines of epochs.jsonl.
     """
 
     records: Mapping[str, Sequence[Record]]
@@ -110,6 +118,7 @@ class Evidence:
     speed: Sequence[Mapping[str, Any]] = ()
     profile: Sequence[Mapping[str, Any]] = ()
     scale: Sequence[Mapping[str, Any]] = ()
+    epochs: Sequence[Mapping[str, Any]] = ()
 
     def all(self) -> list[Record]:
         """Return the records of all studies but those whose tables stand alone."""
@@ -130,6 +139,7 @@ def gather(
         read_lines(records / "speed.jsonl"),
         read_lines(records / "profile.jsonl"),
         read_lines(records / "scale.jsonl"),
+        read_lines(records / "epochs.jsonl"),
     )
 
 
@@ -224,7 +234,8 @@ def page(evidence: Evidence) -> str:
     if evidence.figures:
         parts += ["## Figures", *map(_shown, evidence.figures)]
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]
-    parts += [_differences(paper, evidence.explanations), _failures(records)]
+    parts.append(_differences(paper, evidence.explanations))
+    parts += [causes_section(evidence.records, evidence.epochs), _failures(records)]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 

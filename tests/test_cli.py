@@ -460,7 +460,7 @@ def test_a_finished_run_is_not_resumed(
     main(arguments)
     written = (tmp_path / "out" / "summary.json").stat().st_mtime_ns
     assert main([*arguments, "--resume"]) == 0
-    assert "Nothing to resume" in capsys.readouterr().err
+    assert "Without --resume it is made anew" in capsys.readouterr().err
     assert (tmp_path / "out" / "summary.json").stat().st_mtime_ns == written
 
 

@@ -80,7 +80,15 @@ def test_label_values_cannot_be_written_to() -> None:
         encode_labels(path_graph())[2][0] = 7
 
 
-@pytest.mark.parametrize(("changes", "k"), [({}, 2), ({"num_classes": 5}, 5)])
+@pytest.mark.parametrize(
+    ("changes", "k"),
+    [
+        ({}, 2),
+        ({"num_classes": 5}, 5),
+        ({"num_classes": 1000}, 1000),
+        ({"y": torch.tensor([0, 1, 99, 0, 1])}, 100),  # a part of a graph
+    ],
+)
 def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
     _, names, _ = encode_labels(path_graph(**changes))
     assert len(names) == k
@@ -107,6 +115,8 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"class_names": ["a", "a"]}, "different class_names.*twice"),
         ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
         ({"y": torch.tensor([0, 1, 2000, 0, 1])}, r"label 2000 on .*without gaps"),
+        ({"y": torch.tensor([0, 1, 100, 0, 1])}, r"label 100 on .*or set num_classes"),
+        ({"num_classes": 1001}, r"label 1000 on a graph of 5 nodes"),
         ({"y": torch.tensor([0, 1.5, 1, 0, 1], dtype=torch.bfloat16)}, "1.5 at node 1"),
         ({"y": torch.tensor([0, 1, 1, 0, 1], dtype=torch.cfloat)}, "whole numbers.*complex64"),
         ({"y": np.array([0, 1, 1, 0, 1j])}, "whole numbers, or names; got complex128"),

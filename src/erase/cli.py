@@ -309,7 +309,10 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs", type=_count, default=1, help="processes to run at once (default %(default)s)"
     )
     bench.add_argument(
-        "--threads", type=_count, default=0, help="threads of each process (default: cores / jobs)"
+        "--threads",
+        type=_count,
+        default=0,
+        help="threads of each process (default: cores / jobs, OMP_NUM_THREADS at most)",
     )
     bench.add_argument(
         "--cluster", metavar="ADDRESS", help="run on the workers of this Dask scheduler"
@@ -473,7 +476,8 @@ def _fit(options: argparse.Namespace) -> None:
     out = options.out or Path("out") / f"{name}-{options.method}"
     options.checkpoint = out / "checkpoint.safetensors"
     if options.resume and not options.checkpoint.exists() and (out / "summary.json").exists():
-        _say(options, f"Nothing to resume: {out} holds the results of a finished run.")
+        finished = f"{out} holds the results of a finished run"
+        _say(options, f"Nothing to resume: {finished}. Without --resume it is made anew.")
         return
     task = NodeTask.of(given)
     out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
@@ -677,7 +681,9 @@ def _table(options: argparse.Namespace) -> None:
 def _tune(options: argparse.Namespace) -> None:
     graph, name = _graph(options.graph)
     noise = _noise(options.noise) if options.noise is not None else None
-    if noise and "noise_rate" in METHODS[options.method]().get_params(deep=False):
+    searched = {change.partition("=")[0] for change in options.space}
+    asks = METHODS[options.method]().get_params(deep=False).keys() - searched
+    if noise and "noise_rate" in asks:
         options.set.insert(0, f"noise_rate={noise[1]:g}")  # to be told; a user's own comes later
     method = _method(options, name)
     fixed = [setting.partition("=")[0] for setting in options.set]

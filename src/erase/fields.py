@@ -18,7 +18,6 @@ from torch_geometric.data import Data
 
 from erase.errors import EraseError
 
-MANY_CLASSES = 1000  # more than this and more than nodes: an identifier taken for a class
 MANY_NODES = 20  # from here on, a name of its own for nearly every node is an identifier too
 
 SPLIT_WORDS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
@@ -54,13 +53,19 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
         return _encode_names(values, names)
     y = torch.from_numpy(_whole_labels(values))
     if names is None:
-        k = field(data, "num_classes")
-        k = int(y.max()) + 1 if k is None else _class_count(k)
-        if k > max(len(y), MANY_CLASSES):  # before N × K arrays fill the memory
+        told = field(data, "num_classes")
+        if told is None:
+            k = int(y.max()) + 1
+            most = max(100, 10 * len(y[y >= 0].unique()))
+        else:
+            k = _class_count(told)
+            most = max(1000, len(y))
+        if k > most:  # an identifier taken for a class: N × K arrays would fill the memory
             raise EraseError(
                 "class numbers 0, 1, 2, …",
                 f"label {k - 1} on a graph of {len(y)} nodes",
-                "Number the classes without gaps, or give labels as names (strings).",
+                "Number the classes without gaps, give labels as names (strings), or set "
+                "num_classes.",
             )
         names = tuple(map(str, range(k)))
     if bool((wrong := (y < -1) | (y >= len(names))).any()):

@@ -98,6 +98,12 @@ def test_issues_are_one_row_a_label_the_most_suspicious_first(audited: erase.Aud
     assert (issues["probability"] == decision.posterior[row].max(1)).all()
 
 
+def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
+    flagged, rate = audited.issues["is_issue"].sum(), audited.summary()["noise_rate"]["value"]
+    words = f"<Audit of {len(audited.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
+    assert repr(audited) == words
+
+
 def test_evidence_of_a_row_is_that_of_its_node(audited: erase.Audit) -> None:
     for row in audited.issues.head(20).itertuples():
         around = audited.edge_index[1, audited.edge_index[0] == row.node]

@@ -208,9 +208,13 @@ def test_a_batch_is_fifty_on_a_gpu_and_threads_share_the_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     assert Execution("cpu", jobs=3).resolved() == Execution("cpu", 3, 2, 1)
     assert Execution("cpu", jobs=20).resolved().threads == 1
     assert Execution("cpu", threads=5, batch=7).resolved() == Execution("cpu", 1, 5, 7)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)  # OMP_NUM_THREADS
+    assert Execution("cpu").resolved().threads == 3
+    assert Execution("cpu", jobs=4).resolved().threads == 2
     there = Execution("cuda", cluster="tcp://there").resolved()
     assert (there.device, there.threads, there.batch) == ("cuda", 1, 50)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -243,6 +243,7 @@ def test_cells_are_chosen_by_every_key() -> None:
     assert choose(cells, []) == cells
     one = choose(cells, ["method=ce", "noise=symmetric", "rate=0.3", "seed=1", "protocol=honest"])
     assert [str(cell) for cell in one] == ["ce epochs=5 on debian, symmetric 0.3, honest, seed 1"]
+    assert choose(cells, ["rate=0.30"]) == choose(cells, ["rate=0.3"])
     two = choose(cells, ["method=ce", "method=erase", "seed=1", "dataset=debian"])
     assert values(two, "method") == {"ce", "erase"}
     assert len(two) == 2 * 2 * 2
@@ -255,6 +256,7 @@ def test_cells_are_chosen_by_every_key() -> None:
         (["method"], "KEY=VALUE"),
         (["method=magic"], "a method of the study: apl, ce"),
         (["rate=0.9"], "0.1, 0.2, 0.3, 0.4, 0.5; got 0.9"),
+        (["rate=much"], "0.5; got much"),
         (["method=gce", "seed=9"], "none with method=gce seed=9"),
     ],
     ids=str,

@@ -90,6 +90,8 @@ def test_fixed_parameters_are_not_searched() -> None:
     assert list(choose_space(network(), [], ["lr", "dropout"])) == ["weight_decay"]
     with pytest.raises(EraseError, match="parameters to search"):
         choose_space(network(), [], list(CrossEntropy.space))
+    with pytest.raises(EraseError, match="set or searched; got lr: both"):
+        choose_space(network(), ["lr=0.1:1"], ["lr"])
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,8 @@ def test_a_preset_is_the_method_with_your_changes(name: str) -> None:
     assert METHODS[name].preset().get_params() == METHODS[name]().get_params()
     change = METHODS[name].preset("reference", "a graph of mine", seed=5)
     assert change.get_params() == METHODS[name](seed=5).get_params()
+    with pytest.raises(EraseError, match="recipe"):
+        METHODS[name].preset("magic")
 
 
 def test_no_method_imports_another(name: str) -> None:

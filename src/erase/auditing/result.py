@@ -17,7 +17,7 @@ from erase.fields import encode_labels
 from erase.io import StrPath, write_json, write_table
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """Which given labels are wrong, what they should be, and how sure that is.
 
@@ -52,6 +52,11 @@ class Audit:
     settings: dict[str, Any]
     notes: tuple[str, ...]
     seconds: float
+
+    def __repr__(self) -> str:
+        """Return what was found, in a line."""
+        flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
+        return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
 
     def clean_labels(self) -> NDArray[np.int64]:
         """Return the corrected classes [N], -1 where none.

@@ -61,7 +61,8 @@ class Execution:
     Attributes:
         device: "auto", "cpu" or "cuda".
         jobs: processes to run at once.
-        threads: of each process; 0 shares the cores among the jobs, and takes one on a cluster.
+        threads: of each process; 0 shares the cores among the jobs, as far as ``OMP_NUM_THREADS``
+            allows, and takes one on a cluster.
         batch: most cells to train together; 0 takes 1 on a CPU, `GPU_BATCH` on a GPU.
         cluster: address of a Dask scheduler whose workers are to do the work, or None.
     """
@@ -81,7 +82,7 @@ class Execution:
         return replace(
             self,
             device=device,
-            threads=self.threads or max(1, cores // self.jobs),
+            threads=self.threads or min(torch.get_num_threads(), max(1, cores // self.jobs)),
             batch=self.batch or (GPU_BATCH if device.startswith("cuda") else 1),
         )
 

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import product
@@ -132,6 +133,26 @@ STUDIES: dict[str, Study] = {
     "float32": Study(
         "the rows of ERASE in the main table once more, for a GPU without TF32",
         (Grid(CITATION_GRAPHS, BOTH, RATES, ("erase",), range(10)),),
+    ),
+    "departures": Study(
+        "settings that the paper does not print, in search of the causes of differences",
+        (
+            *(
+                Grid(
+                    ("pubmed",), ("asymmetric",), (0.1, 0.3, 0.5), ("erase",), params={name: tried}
+                )
+                for name, tried in {
+                    "gamma": (1.0, 2.0),
+                    "steps": (5,),
+                    "keep": (0.7,),
+                    "trust": (0.7,),
+                    "dropout": (0.0, 0.6),
+                    "hidden": (2048,),
+                }.items()
+            ),
+            Grid(("cora",), BOTH, RATES, ("codis",), params={"warm_up": (200,)}),
+            Grid(CITATION_GRAPHS, BOTH, RATES, ("rtgnn",), params={"lr": (0.01,)}),
+        ),
     ),
     "clean": Study(
         "every method without any noise",
@@ -438,6 +459,9 @@ def choose(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
             raise EraseError(
                 f"KEY=VALUE with KEY among {', '.join(CHOICES)}", text, "Correct the key."
             )
+        if key == "rate":
+            with suppress(ValueError):  # 0.30 is 0.3
+                value = _written(float(value))
         there = {_written(getattr(cell, key)) for cell in cells}
         if value not in there:
             raise EraseError(

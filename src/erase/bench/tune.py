@@ -144,6 +144,10 @@ def choose_space(
                 change,
                 "Correct the name.",
             )
+        if key in fixed:
+            raise EraseError(
+                "a parameter to be set or searched", f"{key}: both", "Leave out --set or --space."
+            )
         space[key] = _range(key, text, method, space.get(key), known[key])
     space = {key: values for key, values in space.items() if key not in fixed}
     if not space:

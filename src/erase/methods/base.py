@@ -209,6 +209,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             dataset: its name, or None.
             changes: parameters by name; they win.
         """
+        if recipe != "reference":
+            raise EraseError(
+                f"the recipe reference, the only one of {cls.__name__}",
+                repr(recipe),
+                "Leave it out.",
+            )
         return cls(**changes)
 
     def fit(

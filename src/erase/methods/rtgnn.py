@@ -44,34 +44,36 @@ def nearest_unlabelled(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
     tensor([[0],
             [2]])
     """
-    n = len(labelled)
-    nodes = labelled.nonzero().squeeze(1)
-    k = min(nearest, len(nodes), n - len(nodes))
-    order = torch.arange(n, dtype=torch.float64, device=x.device)
-    handicap = torch.where(labelled, -torch.inf, -_TIE / n * order)
-    cosines = _cosines(x)
+    near, far = (side.nonzero().squeeze(1) for side in (labelled, ~labelled))
+    k = min(nearest, len(near), len(far))
+    if k == 0:
+        return near.new_empty(2, 0)
+    handicap = torch.arange(len(far), dtype=torch.float64, device=x.device) * (_TIE / len(far))
+    cosines = _cosines(x, far)
     found = [
-        (cosines(block) + handicap[:, None]).topk(k, dim=0).indices.T  # [b, k]
-        for block in nodes.split(max(1, _COSINES_AT_ONCE // n))
+        far[(cosines(block) - handicap).topk(k).indices]  # [b, k]
+        for block in near.split(max(1, _COSINES_AT_ONCE // len(far)))
     ]
-    return torch.stack([nodes.repeat_interleave(k), torch.cat(found).flatten()])
+    return torch.stack([near.repeat_interleave(k), torch.cat(found).flatten()])
 
 
-def _cosines(x: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function that gives the cosines [N, b] of all rows of `x` with those of b nodes."""
+def _cosines(x: Tensor, far: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a function that gives the cosines [b, m] of b rows of `x` with its rows `far` [m]."""
     if x.layout != torch.sparse_csr:
         unit = normalize(x.double(), dim=1)
-        return lambda nodes: unit @ unit[nodes].T
+        turned = unit[far].T
+        return lambda nodes: unit[nodes] @ turned
     rows = torch.repeat_interleave(x.crow_indices().diff(), output_size=x.values().numel())
     pattern = Pattern.from_coordinates(rows, x.col_indices(), (x.shape[0], x.shape[1]))
     values = x.values().double()
     values = values / pattern.row_sum(values.square()).sqrt()[rows]
-    turned = values[pattern.t_order]
+    transposed, turned = pattern.transposed, values[pattern.t_order]
 
     def sparse(nodes: Tensor) -> Tensor:
         chosen = values.new_zeros(x.shape[0], len(nodes))
         chosen[nodes, torch.arange(len(nodes), device=x.device)] = 1.0
-        return pattern.matmul(values, pattern.transposed.matmul(turned, chosen))
+        features = transposed.matmul(turned, chosen)  # [F, b]
+        return pattern.matmul(values, features)[far].T.contiguous()
 
     return sparse
 

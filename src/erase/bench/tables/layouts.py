@@ -328,7 +328,7 @@ def _time(records: Sequence[Record]) -> list[Frame]:
     frames = []
     for machine in sorted({record.machine for record in timed}):
         batches = [r.batch for r in timed if r.machine == machine and r.batch]
-        together = f", {span(batches)} runs together" if batches else ""
+        together = f", {span(batches)} runs together" if set(batches) - {1} else ""
         frames.append(Frame(f"{machine}{together}", _methods(), places, EPOCH_TIME, machine))
     return frames
 

@@ -1,0 +1,65 @@
+"""What was tried to explain a difference: compared with the paper over the same cells and seeds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from causes import causes_section
+from erase.bench.published import published
+from erase.bench.records import Cell, Record
+
+
+def figure(dataset: str, method: str, place: str) -> float:
+    value = published()["main"].get(dataset, method, place)
+    assert value is not None
+    return value.mean
+
+
+def run(rate: float, seed: int, above: float, params: Mapping[str, Any]) -> Record:
+    """A run of ERASE on PubMed that is `above` the paper, in points."""
+    told = figure("pubmed", "erase", f"asymmetric:{rate:g}")
+    cell = Cell("pubmed", "asymmetric", rate, "erase", params, "paper", seed)
+    return Record(cell, {"test_accuracy": (told + above) / 100})
+
+
+def line(epoch: str, dataset: str, method: str, above: float, seed: int = 0) -> dict[str, Any]:
+    told = figure(dataset, method, "symmetric:0.3")
+    found = {"test_accuracy": (told + above) / 100}
+    place = {"dataset": dataset, "noise": "symmetric", "rate": 0.3, "method": method, "seed": seed}
+    return place | {"epoch": epoch} | found
+
+
+def test_nothing_tried_nothing_said() -> None:
+    assert causes_section({"paper": [run(0.1, 0, 1.0, {})]}, []) == ""
+
+
+def test_a_departure_is_compared_over_the_cells_and_seeds_it_has() -> None:
+    departed = [run(rate, 0, above, {"gamma": 2.0}) for rate, above in ((0.1, 1.0), (0.3, -3.0))]
+    usual = [run(0.1, 0, -2.0, {}), run(0.3, 0, -4.0, {})]
+    others = [run(0.1, 1, 9.0, {}), run(0.5, 0, 9.0, {}), run(0.1, 0, 9.0, {"eps2": 0.1})]
+    text = causes_section({"paper": usual + others, "departures": departed}, [])
+    assert "| ERASE, `gamma=2.0` | PubMed | 2 | 1 | −3.00 (3.00; 4.00) | −1.00 (2.00; 3.00) |" in text
+    assert "gamma=1.0" not in text  # no record of it
+    assert "validation" not in text
+
+
+def test_a_failed_run_takes_no_part() -> None:
+    failed = Record(
+        Cell("pubmed", "asymmetric", 0.1, "erase", {"keep": 0.7}, "paper", 0), error="x"
+    )
+    assert causes_section({"departures": [failed]}, []) == ""
+
+
+def test_epochs_are_compared_for_each_method_and_graph() -> None:
+    lines = [
+        line("test", "cora", "ce", 2.0),
+        line("test", "cora", "ce", 4.0, seed=1),
+        line("last", "cora", "ce", -0.5),
+        line("test", "cora", "erase", -0.25),
+    ]
+    told = figure("cora", "ce", "symmetric:0.3")
+    cell = Cell("cora", "symmetric", 0.3, "ce", {}, "paper", 0)
+    usual = [Record(cell, {"test_accuracy": (told + 1) / 100})]
+    text = causes_section({"paper": usual}, lines)
+    assert "| CE, Cora | 1 | 2 | +1.00 (1.00; 1.00) | +3.00 (3.00; 3.00) | −0.50 (0.50; 0.50) |" in text
+    assert "| ERASE, Cora | 1 | 1 | – | −0.25 (0.25; 0.25) | – |" in text
+    assert text == causes_section({"paper": usual}, lines[::-1])
