@@ -226,7 +226,20 @@ def test_relabelling_is_fitted_unless_another_method_is_asked_for(
     graph, out = tmp_path / "g.npz", tmp_path / "out"
     write_graph(two_communities(), graph)
     assert main(["fit", str(graph), "--quiet", "--out", str(out), *asked]) == 0
-    assert read_json(out / "summary.json")["method"] == method
+    summary = read_json(out / "summary.json")
+    assert summary["method"] == method
+    told = two_communities()
+    labels = told.train_mask | told.val_mask if method == "Relabelling" else told.train_mask
+    assert summary["labels_learnt"] == int(labels.sum())
+
+
+def test_a_parameter_that_no_method_has_is_told_with_those_of_the_usual_one(
+    graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", str(graph), "--set", "foo=1"]) == 2
+    said = capsys.readouterr().err
+    assert "among folds, rounds, validation" in said
+    assert "foo=1" in said
 
 
 def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:

@@ -501,6 +501,7 @@ def _fit(options: argparse.Namespace) -> None:
     if rank() > 0:
         return
     scores = score(method, clean, given)
+    task = task if method.trains_on_validation else task.without_validation()
     summary: dict[str, Any] = {
         "graph": options.graph,
         **method.settings(),
@@ -508,6 +509,7 @@ def _fit(options: argparse.Namespace) -> None:
         "noise": options.noise,
         "protocol": vars(protocol) if options.noise else None,
         "clean": cleaned,
+        "labels_learnt": int((task.y >= 0).sum()),
         "best_epoch": method.best_epoch_,
         "epochs_run": len(method.history_),
         "scores": scores,
@@ -744,13 +746,17 @@ def _graph(name: str) -> tuple[Data, str]:
 
 def _usual_method(options: argparse.Namespace) -> str:
     """Return the method to fit where none is named."""
+
+    def known(method: type[NodeClassifier]) -> set[str]:
+        return set(method().get_params(deep=False))
+
     asked = {setting.partition("=")[0] for setting in options.set}
     needs_erase = (
         options.preset is not None
         or options.clean
         or count() > 1
         or is_folder(options.graph)
-        or not asked <= Relabelling().get_params(deep=False).keys()
+        or (asked - known(Relabelling)) & known(ERASE)
     )
     return "erase" if needs_erase else "relabelling"
 

@@ -37,7 +37,9 @@ def test_a_departure_is_compared_over_the_cells_and_seeds_it_has() -> None:
     usual = [run(0.1, 0, -2.0, {}), run(0.3, 0, -4.0, {})]
     others = [run(0.1, 1, 9.0, {}), run(0.5, 0, 9.0, {}), run(0.1, 0, 9.0, {"eps2": 0.1})]
     text = causes_section({"paper": usual + others, "departures": departed}, [])
-    assert "| ERASE, `gamma=2.0` | PubMed | 2 | 1 | −3.00 (3.00; 4.00) | −1.00 (2.00; 3.00) |" in text
+    assert (
+        "| ERASE, `gamma=2.0` | PubMed | 2 | 1 | −3.00 (3.00; 4.00) | −1.00 (2.00; 3.00) |" in text
+    )
     assert "gamma=1.0" not in text  # no record of it
     assert "validation" not in text
 
@@ -60,6 +62,9 @@ def test_epochs_are_compared_for_each_method_and_graph() -> None:
     cell = Cell("cora", "symmetric", 0.3, "ce", {}, "paper", 0)
     usual = [Record(cell, {"test_accuracy": (told + 1) / 100})]
     text = causes_section({"paper": usual}, lines)
-    assert "| CE, Cora | 1 | 2 | +1.00 (1.00; 1.00) | +3.00 (3.00; 3.00) | −0.50 (0.50; 0.50) |" in text
+    assert (
+        "| CE, Cora | 1 | 2 | +1.00 (1.00; 1.00) | +3.00 (3.00; 3.00) | −0.50 (0.50; 0.50) |"
+        in text
+    )
     assert "| ERASE, Cora | 1 | 1 | – | −0.25 (0.25; 0.25) | – |" in text
     assert text == causes_section({"paper": usual}, lines[::-1])
