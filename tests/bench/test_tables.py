@@ -361,8 +361,12 @@ def test_usual_runs_alone_are_no_ablation() -> None:
 
 
 def test_nothing_under_the_honest_protocol_says_so() -> None:
-    with pytest.raises(EraseError, match=r"protocol honest.*10 records.*`erase bench honest`"):
+    with pytest.raises(EraseError, match=r"protocol honest.*10 records.*`erase bench honest`") as e:
         build("main", runs(OURS), "honest")
+    assert str(e.value).endswith("Or take --protocol paper.")
+    with pytest.raises(EraseError) as e:  # made under this protocol alone
+        build("beyond", runs(OURS), "honest")
+    assert str(e.value).endswith("makes them.")
 
 
 def test_unknown_names_are_refused() -> None:

@@ -61,7 +61,7 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
     panels = tuple(_fill(frame, layout, shelves, paper) for frame in layout.frames(kept))
     table = Table(name, layout.title, None if layout.any_protocol else protocol, panels)
     if not _is_filled(table):
-        raise _nothing(name, layout, protocol, len(records))
+        raise _nothing(name, layout, protocol, records)
     misprints = paper.notes if paper and table.is_comparable else ()
     notes = (*_closeness(table), *layout.claims(table), *layout.notes, *misprints)
     return replace(table, notes=notes)
@@ -74,13 +74,16 @@ def _is_filled(table: Table) -> bool:
     return any(spot.entry.runs for spot in changed or spots)
 
 
-def _nothing(name: str, layout: Layout, protocol: str, count: int) -> EraseError:
+def _nothing(name: str, layout: Layout, protocol: str, records: Sequence[Record]) -> EraseError:
+    others = {record.cell.protocol for record in records} - {protocol}
+    free = not layout.any_protocol and layout.only_protocol is None
     study = "honest" if layout.study == "paper" and protocol == "honest" else layout.study
     under = "" if layout.any_protocol else f" under protocol {protocol}"
     return EraseError(
         f"records for table {name}{under}",
-        f"{count} records, none of which belongs there",
-        f"`erase bench {study}` makes them.",
+        f"{len(records)} records, none of which belongs there",
+        f"`erase bench {study}` makes them."
+        + "".join(f" Or take --protocol {other}." for other in sorted(others) if free),
     )
 
 
