@@ -19,15 +19,19 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from erase.bench.studies import BOTH, RATES
+from erase.bench.studies import BOTH, CITATION_GRAPHS, RATES
 from erase.methods import METHODS
 from ledger import TF32
 from pace import read_lines
 from speed import machine_name, versions
 
 RECORDS = Path(__file__).parent / "records" / "epochs.jsonl"
-PLAN = {"test": {"erase": 10, "ce": 5}, "last": {"ce": 5}}  # runs of a cell, by epoch and method
-DATASETS = {"erase": ("cora", "citeseer", "pubmed"), "ce": ("cora", "citeseer")}
+PLAN = (  # epoch, method, runs of a cell, graphs
+    ("test", "erase", 10, CITATION_GRAPHS),
+    ("test", "ce", 5, CITATION_GRAPHS),
+    ("last", "erase", 5, ("pubmed",)),
+    ("last", "ce", 5, CITATION_GRAPHS),
+)
 
 
 class Row(NamedTuple):
@@ -70,11 +74,10 @@ def train(row: Row, device: str, **changes: Any) -> Iterator[dict[str, Any]]:
 
 def planned(methods: Collection[str], datasets: Collection[str]) -> Iterator[Row]:
     """Return the rows to make: `methods` on `datasets`, all where none is named."""
-    for epoch, runs in PLAN.items():
-        for method, count in runs.items():
-            for dataset, noise in product(DATASETS[method], BOTH):
-                if method in (methods or PLAN[epoch]) and dataset in (datasets or DATASETS[method]):
-                    yield Row(epoch, dataset, noise, method, count)
+    for epoch, method, runs, graphs in PLAN:
+        for dataset, noise in product(graphs, BOTH):
+            if method in (methods or [method]) and dataset in (datasets or graphs):
+                yield Row(epoch, dataset, noise, method, runs)
 
 
 def main() -> None:

@@ -61,9 +61,12 @@ def _listed(missing: Iterable[Cell]) -> str:
 
 
 def commands(records: Mapping[str, Sequence[Record]]) -> str:
-    """Return which command made which records, on which machine."""
+    """Return which command made which records, on which machine; a run counts once."""
     rows = []
-    for study, found in records.items():
+    seen: set[str] = set()
+    for study, told in records.items():
+        found = [record for record in told if record.to_json() not in seen]
+        seen |= {record.to_json() for record in found}
         for machine in sorted({record.machine for record in found}):
             made = [record for record in found if record.machine == machine]
             hours = sum(record.seconds or 0 for record in made) / 3600

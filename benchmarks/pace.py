@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from erase.bench.names import METHOD_NAMES, dataset_name
-from erase.bench.tables.numbers import fixed, signed
+from erase.bench.published import published
+from erase.bench.tables.numbers import fixed, signed, span
+from erase.bench.tables.render import NOTHING
 from grids import grid
 
 Line = Mapping[str, Any]
@@ -34,6 +36,7 @@ def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
     """Return the section."""
     parts = [
         _epochs(_of("epoch with selection", speed)),
+        _iterations(_of("iteration", speed)),
         _together([line for line in speed if line["measure"].endswith("runs at once")]),
         _fits(_of("fit", speed)),
         _growth(_of("twice the size", speed)),
@@ -64,6 +67,28 @@ def _epochs(lines: Sequence[Line]) -> str:
     ]
     head = ["epoch with selection", "ours, ms", "straightforward, ms", "times faster"]
     return grid(head, rows, numbers=(1, 2, 3)) if rows else ""
+
+
+def _iterations(lines: Sequence[Line]) -> str:
+    """Return the time of a forward and a backward pass of every method, beside the paper's."""
+    if not lines:
+        return ""
+    rows = []
+    for method in lines[0]["milliseconds"]:
+        figure = published()["time"].get("cora", method, "any")
+        times = [line["milliseconds"][method] for line in lines]
+        row = [METHOD_NAMES[method], NOTHING if figure is None else fixed(figure.mean, 0)]
+        for time in times:
+            apart = "" if figure is None else f" ({signed(time - figure.mean, 1)})"
+            row.append(f"{fixed(time, 1)}{apart}")
+        rows.append(row)
+    head = ["forward and backward of one run, Cora, ms", "the paper, RTX 3090"]
+    head += [line["machine"] for line in lines]
+    words = (
+        f"Medians of {span(line['steps'] for line in lines)} steps, launched one by one; in "
+        "brackets ours minus the paper's, which is of another machine."
+    )
+    return f"{grid(head, rows, numbers=range(1, len(head)))}\n\n{words}"
 
 
 def _together(lines: Sequence[Line]) -> str:

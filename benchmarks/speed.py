@@ -22,9 +22,12 @@ from typing import Any
 import torch
 
 import erase
+from erase.bench.names import PAPER_METHODS
+from erase.methods import METHODS
 from erase.methods.erase import ERASE
+from erase.methods.network import NetworkClassifier
 from erase.task import NodeTask
-from erase.train import _epoch, _Recorded
+from erase.train import Learner, _epoch, _Recorded
 from straightforward import SETTINGS, Straightforward
 
 RECORDS = Path(__file__).parent / "records" / "speed.jsonl"
@@ -195,6 +198,28 @@ def peak_memory(dataset: str, epochs: int, method: str = "erase", **options: Any
     }
 
 
+def iterations(device: str, steps: int) -> dict[str, Any]:
+    """Return median milliseconds of a forward and a backward pass of the paper's eight methods."""
+    task = NodeTask.from_data(
+        erase.corrupt(erase.load_dataset("cora"), "symmetric", 0.3, draw="fixed")
+    )
+    taken = {}
+    for name in PAPER_METHODS:
+        method = METHODS[name].preset(dataset="cora", device=device)
+        assert isinstance(method, NetworkClassifier)
+        learner = method._learner([task], [0])
+        step = partial(take_step, learner)
+        times = [seconds(step) for _ in range(steps + 3)][3:]
+        taken[name] = round(1000 * median(times), 3)
+    return {"measure": "iteration", "dataset": "cora", "milliseconds": taken, "steps": steps}
+
+
+def take_step(learner: Learner) -> None:
+    """Take a step, and wait for what a device computes."""
+    for value in learner.step().values():
+        value.tolist()
+
+
 def relabelling(dataset: str, device: str, fits: int, **options: Any) -> dict[str, Any]:
     """Return the median time of a fit of relabelling, validation labels noisy, and its memory."""
     model, noise = f"erase.Relabelling(device={device!r})", {"on": "train+val"}
@@ -265,6 +290,7 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "arxiv-twice": lambda: peak_memory("citations", 3, **arxiv_sized(2)),
         "arxiv-rtgnn": lambda: peak_memory("citations", 1, "rtgnn", **arxiv_sized(1)),
         "arxiv-pignn": lambda: peak_memory("citations", 1, "pignn", **arxiv_sized(1)),
+        "iterations": lambda: iterations("cpu", 15),
         "growth": lambda: growth(4),
         "relabelling": lambda: relabelling("cora", "cpu", 3),
         "relabelling-pubmed": lambda: relabelling("pubmed", "cpu", 3),
@@ -275,6 +301,7 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "pubmed": lambda: epoch_ratio("pubmed", "cuda", 8),
         "ten": lambda: many_runs(10),
         "hundred": lambda: many_runs(100),
+        "iterations": lambda: iterations("cuda", 50),
         "row": lambda: main_row("float32"),
         "row-tf32": lambda: main_row("tf32"),
         "arxiv": lambda: arxiv_fit(100),

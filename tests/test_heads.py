@@ -123,7 +123,7 @@ def test_length_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(("n", "d"), [(30, 40), (200, 12)])
-@pytest.mark.parametrize("strength", [0.3, 3.0])
+@pytest.mark.parametrize("strength", [0.01, 0.3, 3.0])
 def test_regressions_with_soft_targets_reach_scikit_learns_optimum(
     n: int, d: int, strength: float
 ) -> None:

@@ -1,6 +1,7 @@
 """The table of what goes beyond the paper: its places, its sentences, its records."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from erase.bench.records import Record
@@ -96,3 +97,51 @@ def test_heterophilous_graphs_are_compared_with_a_model_without_edges() -> None:
     lines = {line.row.key: line.entries[1].mean for line in panel.lines}
     assert lines["features"] == lines["plain"] == 60.0
     assert lines["relabelling"] == lines["smoothed"] == 70.0
+
+
+def test_a_cell_that_only_relabelling_has_is_no_comparison_and_a_tie_is_no_lag() -> None:
+    accuracy = {
+        ("relabelling", "cora", 0.1): 0.8,
+        ("relabelling", "cora", 0.3): 0.7,
+        ("relabelling", "cora", 0.5): 0.1,  # nobody else
+        ("erase", "cora", 0.1): 0.8,
+        ("erase", "cora", 0.3): 0.6,
+    }
+    mean, ahead = build("beyond", records("beyond", accuracy)).notes[:2]
+    assert mean == (
+        "Mean over 4 noisy cells: relabelling 75.45, the best single rival ERASE 70.45 (+5.00)."
+    )
+    assert ahead.endswith("ahead in 4 of 4; its worst is Cora asymmetric 0.1, 0.00.")
+
+
+def test_other_graphs_are_run_at_the_rate_in_the_middle() -> None:
+    others = [c for c in STUDIES["beyond"].cells() if c.dataset in ("debian", "computers", "cs")]
+    assert {(c.noise, c.rate) for c in others} == {("asymmetric", 0.3), ("symmetric", 0.3)}
+
+
+def test_relabelled_erase_has_five_draws_of_the_main_table() -> None:
+    cells = STUDIES["relabelled"].cells()
+    assert len(cells) == 2 * 2 * 3 * 5
+    usual = {replace(cell, params={}) for cell in cells}
+    assert usual <= set(STUDIES["honest"].cells())
+
+
+def test_every_method_is_a_rival_beyond_the_paper() -> None:
+    accuracy = {(name, "cora", 0.3): 0.7 for name in METHODS} | {("smoothed", "cora", 0.3): 0.8}
+    table = build("beyond", records("beyond", accuracy))
+    (entry,) = [
+        s.entry
+        for s in table.spots()
+        if (s.row.key, s.place.key, s.place.dataset) == ("relabelling", "symmetric:0.3", "cora")
+    ]
+    assert entry.rank is not None
+    assert entry.contest is not None
+    assert (entry.rank.ours, entry.rank.of) == (2, len(METHODS))
+    assert entry.contest.rival == "smoothed features"
+
+
+def test_heterophilous_graphs_have_six_rows() -> None:
+    table = build("heterophily", [record(cell, 0.7) for cell in STUDIES["heterophily"].cells()])
+    rows = [line.row.key for line in table.panels[0].lines]
+    assert sorted(rows) == ["ce", "ce-gcn", "features", "plain", "relabelling", "smoothed"]
+    assert not any(line.row.sanity for line in table.panels[0].lines)

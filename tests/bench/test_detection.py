@@ -482,3 +482,10 @@ def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out
     assert "440 cells" in shown
     assert all(name in shown for name in DETECTING)
+
+
+def test_the_audit_is_best_of_nobody_where_it_has_no_ranked_rival() -> None:
+    alone = made_up({f"audit:{JUDGE}": [0.9] * 2}, rate=0.1)
+    same_judge = made_up({f"audit:{JUDGE}": [0.9] * 2, f"graphcleaner:{JUDGE}": [0.8] * 2})
+    for records in (alone, same_judge):
+        assert "in 0 of 0 cells" in note(build("detection", records), "AUROC")

@@ -69,6 +69,21 @@ def row(precision: str, seconds: float, **cells: list[float]) -> dict[str, Any]:
     }
 
 
+def test_steps_of_the_methods_stand_beside_the_papers() -> None:
+    lines = [
+        {"measure": "iteration", "machine": name, "steps": 9, "milliseconds": times}
+        for name, times in (
+            ("a GPU", {"ce": 5.04, "erase": 11.0}),
+            ("2 cores", {"ce": 8, "erase": 150}),
+        )
+    ]
+    text = speed_section(lines, [])
+    assert "one run, Cora, ms | the paper, RTX 3090 | a GPU | 2 cores |" in text
+    assert "| CE | – | 5.0 | 8.0 |" in text
+    assert "| ERASE | 145 | 11.0 (−134.0) | 150.0 (+5.0) |" in text
+    assert "Medians of 9 steps" in text
+
+
 def test_every_measure_has_its_line() -> None:
     text = speed_section([EPOCH, MANY, FIT, GROWTH, RELABELLING], [PROFILE])
     assert "| Cora, a GPU | 4.0 | 100.0 | 25.0 |" in text

@@ -217,3 +217,20 @@ def test_the_lock_is_seen_by_other_processes_and_dies_with_its_holder(tmp_path: 
         holder.kill()
     with Journal(path) as journal:
         journal.append([RECORD])
+
+
+def test_a_file_that_takes_little_at_a_time_gets_all(tmp_path: Path) -> None:
+    class Slow:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def write(self, content: memoryview) -> Any:
+            return self.file.write(content[:100])
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    with Journal(tmp_path / "study.jsonl") as journal:
+        journal._file = Slow(journal._file)  # type: ignore[assignment]
+        journal.append(records(3))
+    assert read(tmp_path / "study.jsonl") == records(3)

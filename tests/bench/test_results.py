@@ -82,6 +82,13 @@ def test_the_page_says_what_the_records_were_made_on(evidence: Evidence) -> None
     assert f"| `erase bench clean` | {made} |" in text
 
 
+def test_a_run_that_two_studies_share_is_counted_once() -> None:
+    honest = [replace(record, seconds=72.0) for record in made_up("honest", 50)]
+    text = page(Evidence({"honest": honest, "beyond": [*honest[:20], *made_up("beyond", 5)]}))
+    assert "| `erase bench honest` | 50 | 1.00 h |" in text
+    assert "| `erase bench beyond` | 5 | 0.05 h |" in text
+
+
 def test_the_page_says_which_options_led_to_a_machine() -> None:
     machines = ("NVIDIA H200, TF32 products", "NVIDIA H200", "x86_64")
     records = [
@@ -262,11 +269,11 @@ def test_accuracies_by_training_labels_of_a_class() -> None:
     text = page(Evidence({"paper": made_up("paper", 20), "train-size": records}))
     section = text[text.index("### Fewer training labels") :]
     assert "**CiteSeer, symmetric 0.3**\n\n| | 4 | 8 | 12 | 16 | 20 | runs |\n" in section
-    assert (
-        "| PI-GNN | 52.00 ± 0.71 | 52.00 ± 0.71 | 52.00 ± 0.71 | 52.00 ± 0.71 | – | 5 |" in section
-    )
+    cell = "**52.00 ± 1.58**"
+    assert f"| PI-GNN | {cell} | {cell} | {cell} | {cell} | – | 5 |" in section
     absent = page(Evidence({"paper": made_up("paper", 20)}))
-    assert "### Fewer training labels\n\nNo records here; `erase bench train-size`" in absent
+    section = absent[absent.index("### Fewer training labels") :]
+    assert "`erase bench train-size` makes them" in section[:200]
 
 
 def test_a_table_says_how_often_its_highest_row_is_the_papers() -> None:
@@ -286,3 +293,29 @@ def test_a_table_says_how_often_its_highest_row_is_the_papers() -> None:
     assert "highest in 1 of 2 complete columns." in page(
         Evidence({"paper": usual, "backbones": turned})
     )
+
+
+def test_ranks_over_shared_seeds_know_no_other_settings_and_no_fewer_labels() -> None:
+    usual = {"erase": 0.7, "ce": 0.6}
+    cells = [Cell("cora", "symmetric", 0.3, method, {}, "paper", 0) for method in usual]
+    records = [Record(cell, {"test_accuracy": usual[cell.method]}) for cell in cells]
+    other = Record(replace(cells[0], params={"eps2": 0.5}), {"test_accuracy": 0.1})
+    fewer = Record(replace(cells[0], labels_per_class=4), {"test_accuracy": 0.1})
+    for more in ([other], [fewer]):
+        assert "those that all have, it is first in 1." in page(Evidence({"paper": records + more}))
+
+
+def test_honest_figures_are_of_the_papers_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files({study: made_up(study, 5) for study in ("paper", "honest", "beyond")}, tmp_path)
+    told: dict[str, set[str]] = {}
+
+    def watched(name: str, paths: Sequence[Path], protocol: str) -> None:
+        told.setdefault(protocol, set()).update(path.stem for path in paths)
+        raise EraseError("a figure", "none", "Nothing to do.")
+
+    monkeypatch.setattr(results, "draw_figure", watched)
+    assert results.draw(tmp_path, tmp_path / "figures") == []
+    assert "beyond" in told["paper"]
+    assert told["honest"] == {"paper", "honest"}

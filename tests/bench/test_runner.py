@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,9 @@ def test_a_record_is_the_score_of_the_cells_own_fit(protocol: str) -> None:
     assert record.seconds is not None
     assert record.seconds > 0
     assert record.error is None
-    assert set(record.versions) == {"erase", "torch", "python"}
+    computing = {"torch", "torch_geometric", "scikit-learn", "numpy", "python"}
+    assert set(record.versions) == {"erase", "source", *computing}
+    assert re.fullmatch("[0-9a-f]{12}", record.versions["source"])
     assert result.arrays is None
 
 
@@ -795,3 +799,74 @@ def test_the_smoke_study_runs_every_method_in_minutes(tmp_path: Path) -> None:
     assert smoke.wait() == 0
     assert time.monotonic() - start < 300
     assert {r.cell for r in read(records)} == set(STUDIES["smoke"].cells())
+
+
+# --- what is told
+
+
+def test_time_left_is_told_by_what_this_run_has_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 30.0])
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with runner._Display(True, cells=10, found=6, failed=1) as display:
+        display.show([Record(cell()), Record(cell(seed=1))])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("8/10 cells  1 failed  4.0 cells/min, 30 s left")
+
+
+def test_failures_of_before_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "_SECONDS_BETWEEN_LINES", 0.0)
+    with Journal(tmp_path / "own.jsonl") as journal:
+        journal.append([Record(cell(), error="EraseError: no"), Record(cell(seed=1))])
+    cells = [cell(seed=seed) for seed in range(3)]
+    run_cells(STUDY, cells, tmp_path / "own.jsonl", HERE, progress=True)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("3/3 cells  1 failed  ")
+
+
+def test_the_data_of_a_cluster_is_the_workers_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERASE_DATA", str(tmp_path))
+    monkeypatch.setattr(runner, "_distributed", lambda: FakeDask)
+    there = replace(HERE, cluster="tcp://there")
+    run_cells(STUDY, [cell(dataset="cora")], tmp_path / "own.jsonl", there)
+    assert lines(tmp_path / "own.jsonl") == 1
+
+
+def test_a_clean_twin_takes_its_share_of_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def six(device: torch.device) -> Iterator[Any]:
+        yield runner._Used(6.0)
+
+    monkeypatch.setattr(runner, "_watched", six)
+    asked = cell(method="erase", params=SMALL | {"width": 4})
+    (result,) = run_batch(batch(asked, shift=True))
+    assert (result.record.seconds, result.record.batch) == (3.0, 2)
+
+
+def test_test_nodes_without_a_class_have_no_place_in_a_picture(tmp_path: Path) -> None:
+    clean = two_communities(0, size=40, classes=3)
+    unknown = clean.test_mask.nonzero().squeeze(1)[:4]
+    clean.y[unknown], clean.num_classes = -1, 3
+    model = method_of(cell(), "cpu").fit(clean)
+    kept = runner._embedding(model, clean)
+    assert not set(kept["nodes"].tolist()) & set(unknown.tolist())
+    assert len(kept["z"]) == len(kept["y"]) == int(clean.test_mask.sum()) - 4
+
+
+def test_a_record_is_written_after_its_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed in between runs the cell again, and lacks nothing."""
+
+    def killed(self: Journal, records: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "append", killed)
+    path = tmp_path / "own.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        run_here(path, [cell()], replace(STUDY, keep_embeddings=True))
+    assert arrays_path(path, cell()).exists()

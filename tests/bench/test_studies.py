@@ -265,3 +265,8 @@ def test_a_choice_that_chooses_nothing_is_told(only: list[str], said: str) -> No
     with pytest.raises(EraseError) as caught:
         choose(CELLS["paper"], only)
     assert said in str(caught.value)
+
+
+def test_no_noise_in_a_list_needs_no_rate(tmp_path: Path) -> None:
+    content = GRID.replace('"pair"', '["none"]').replace("rates = 0.1\n", "")
+    assert values(read_study(written(tmp_path, content)).cells(), "rate") == {0.0}

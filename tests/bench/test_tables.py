@@ -302,6 +302,7 @@ def every_cell(study: str) -> tuple[Record, ...]:
     scores = {
         "test_accuracy": 0.7,
         "macro_f1": 0.65,
+        "accuracy_correct": 0.9,
         "calibration_error": 0.03,
         "semantic_accuracy": 0.6,
         "correction_rate": 0.5,
@@ -491,3 +492,48 @@ def test_the_order_of_records_does_not_matter() -> None:
     for name in ("main", "eps2"):
         for form in FORMATS.values():
             assert form(build(name, records)) == form(build(name, records[::-1]))
+
+
+def test_runs_without_any_volume_have_no_deviation() -> None:
+    records = [
+        record(0.8, seed, params={"eps2": 0.1}, scores={"rate_ntvr": 0.1, "log_ntvr": None})
+        for seed in range(2)
+    ]
+    entry = spot(build("ntvr", records), "0.1", "symmetric:0.3", measure="log_ntvr").entry
+    assert (entry.mean, entry.std, entry.runs) == (-math.inf, None, 2)
+
+
+def test_time_counts_every_rate_of_a_seed() -> None:
+    usual: dict[str, Any] = {"machine": "GPU", "epochs": 100, "batch": 1}
+    records = [record(0.8, rate=rate, seconds=rate, **usual) for rate in (0.1, 0.5)]
+    entry = next(s.entry for s in build("time", records).spots() if s.row.key == "erase")
+    assert entry.runs == 2
+    assert entry.mean == pytest.approx(3.0)
+
+
+def test_a_dataset_of_changed_settings_alone_or_of_no_noise_has_no_columns() -> None:
+    changed = record(0.8, dataset="computers", params={"eps2": 0.7})
+    clean = record(0.8, dataset="pubmed", noise="none", rate=0.0)
+    titles = [panel.title for panel in build("main", [*runs(OURS), changed, clean]).panels]
+    assert titles == ["Cora, asymmetric", "Cora, symmetric", "CiteSeer", "PubMed", "CoraFull"]
+
+
+def test_csv_tells_deviations_ranks_and_the_difference_from_the_rival() -> None:
+    table = build("main", [*runs(OURS[:3]), *runs([0.9, 0.91, 0.92], method="gce")])
+    rows = csv.DictReader(io.StringIO(FORMATS["csv"](table)))
+    (ours,) = [row for row in rows if row["row"] == "erase" and row["mean"]]
+    entry = at(table, "erase")
+    assert entry.contest is not None
+    assert float(ours["std"]) == pytest.approx(entry.std, rel=1e-4)
+    assert float(ours["rival_difference"]) == pytest.approx(entry.contest.difference, rel=1e-4)
+    assert entry.contest.difference < 0
+    assert (ours["rank"], ours["ranked"], ours["published_rank"]) == ("2", "2", "1")
+
+
+def test_csv_names_the_measure_of_a_row() -> None:
+    records = [record(0.8, scores={"semantic_accuracy": 0.7})]
+    rows = csv.DictReader(io.StringIO(FORMATS["csv"](build("guidance", records))))
+    assert {(row["row"], row["measure"]) for row in rows} == {
+        ("semantic", "semantic_accuracy"),
+        ("erase", "test_accuracy"),
+    }

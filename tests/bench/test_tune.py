@@ -497,3 +497,55 @@ def test_kill_9_and_the_same_command_continues(tmp_path: Path) -> None:
         process.wait()
     subprocess.run([*arguments, str(tmp_path / "broken")], check=True)
     assert table(tmp_path / "broken").equals(table(tmp_path / "unbroken"))
+
+
+# What a search keeps ------------------------------------------------------------------------------
+
+
+def test_a_search_leaves_the_method_as_it_was(tmp_path: Path) -> None:
+    method = network()
+    before = method.get_params()
+    search(tmp_path, 3, method=method)
+    assert method.get_params() == before
+
+
+def test_trials_are_scored_by_what_the_method_predicts(tmp_path: Path) -> None:
+    """Not by its labels: those of ERASE are the semantic ones."""
+    method = ERASE(hidden=4, heads=1, width=8, epochs=3, device="cpu")
+    tasks = validation_tasks(graph(), [1], noise=("symmetric", 0.4))
+    told: dict[str, Any] = {"method": method, "seeds": [1], "tasks": tasks}
+    (trial,) = search(tmp_path, 1, **told, space={"lr": SPACE["lr"]})
+    model = method.set_params(**trial.params, seed=1).fit(tasks[0])
+    nodes, y = tasks[0].val_index, tasks[0].y.numpy()
+    assert trial.score == pytest.approx((model.predict() == y)[nodes].mean())
+    assert trial.score != pytest.approx((model.labels_ == y)[nodes].mean())
+
+
+def other_tasks(change: str) -> list[NodeTask]:
+    first, second = validation_tasks(graph(), SEEDS, noise=("symmetric", 0.4))
+    if change == "masks":
+        first = replace(first, train_mask=first.val_mask, val_mask=first.train_mask)
+    if change == "edges":
+        first, second = (
+            replace(task, edge_index=task.edge_index[:, 2:]) for task in (first, second)
+        )
+    if change == "second run":
+        second = replace(second, y=second.y.where(second.y < 0, 0))
+    return [first, second]
+
+
+@pytest.mark.parametrize("change", ["masks", "edges", "second run"])
+def test_a_search_is_continued_on_the_same_graph_and_labels_only(
+    change: str, tmp_path: Path
+) -> None:
+    search(tmp_path, 1, tasks=other_tasks(""))
+    assert len(search(tmp_path, 1, tasks=other_tasks(""))) == 1
+    with pytest.raises(EraseError, match=r"graph_sha256|validation_labels"):
+        search(tmp_path, 1, tasks=other_tasks(change))
+
+
+def test_what_a_killed_search_had_not_written_is_written(tmp_path: Path) -> None:
+    search(tmp_path, 2)
+    (tmp_path / "best.json").unlink()
+    search(tmp_path, 2)
+    assert json.loads((tmp_path / "best.json").read_text())["trials"] == 2

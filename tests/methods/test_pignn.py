@@ -288,3 +288,15 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(run.stdout) < 400  # MiB
+
+
+def test_pairs_are_drawn_anew_for_every_seed_and_step(noisy: Data) -> None:
+    task = NodeTask.from_data(noisy)
+    method = PIGNN(**SMALL, exact_up_to=0, negatives=5)
+    learner = _PIGNNLearner(method, [task, task], [3, 5])
+    first, again = (learner._draw(learner.graph) for _ in range(2))
+    assert first is not None
+    assert again is not None
+    assert first.shape == (2, 5, task.num_nodes)
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first, again)

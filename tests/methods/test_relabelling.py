@@ -335,3 +335,9 @@ def test_cross_fitting_has_the_settings_of_the_method() -> None:
         assert not np.array_equal(small(**change).cross_fit(task, fold).proba, usual.proba), change
     with pytest.raises(EraseError, match="rounds"):
         small(rounds=-1).cross_fit(task, fold)
+
+
+def test_views_and_rounds_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    small(rounds=1, view="near").fit(noisy(), progress=True)
+    told = capsys.readouterr().err
+    assert told.endswith("View near, round 0 of 1 …\nView near, round 1 of 1 …\n")

@@ -505,3 +505,29 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(run.stdout) < 1600  # MiB
+
+
+def test_in_a_sample_labelled_nodes_are_those_of_the_graph(
+    noisy: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates join them with others; the others are who may learn from pseudo-labels."""
+    task = NodeTask.from_data(noisy)
+    method = RTGNN(**SMALL, batch_size=8, num_neighbors=(3, 2), nearest=4)
+    learner = _RTGNNLearner(method, [task], [0])
+    asked: list[Tensor] = []
+
+    def watched(log_p: Tensor, unlabelled: Tensor, certainty: float) -> Tensor:
+        asked.append(unlabelled[0])
+        return pseudo_loss(log_p, unlabelled, certainty)
+
+    monkeypatch.setattr(rtgnn, "pseudo_loss", watched)
+    for sample in learner.samples or ():
+        batch = learner._batch(sample)
+        labelled = task.train_mask[batch.nodes]
+        links = learner._links_of(batch)
+        candidate = ~(links.loop | links.edge)
+        assert bool(candidate.any())
+        ends = labelled[links.pattern.rows], labelled[links.pattern.indices]
+        assert bool((ends[0] != ends[1])[candidate].all())
+        learner.losses(batch)
+        assert torch.equal(asked[-1], ~labelled)

@@ -83,7 +83,7 @@ class Record:
         batch: runs trained together.
         peak_bytes: most memory held while they trained; None where nobody can tell.
         machine: what it ran on.
-        versions: of erase, torch and Python.
+        versions: of erase, a digest of its source, and what computes: torch, Python and so on.
         error: why there are no scores, or None.
     """
 

@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,9 @@ from typing import Any
 
 import joblib
 import numpy as np
+import sklearn
 import torch
+import torch_geometric
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from numpy.typing import NDArray
 from torch_geometric.data import Data
@@ -398,6 +401,16 @@ def _failure(cell: Cell, error: str, device: str) -> Record:
     return Record(cell, error=error, **_about(device))
 
 
+@cache
+def _source() -> str:
+    """Return twelve hex digits that any change to the package's source changes."""
+    package = Path(__file__).parents[1]
+    digest = sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def _about(device: str) -> dict[str, Any]:
     machine = platform.machine()
     with suppress(EraseError):
@@ -407,7 +420,11 @@ def _about(device: str) -> dict[str, Any]:
                 machine += ", TF32 products"
     versions = {
         "erase": __version__,
+        "source": _source(),
         "torch": str(torch.__version__),
+        "torch_geometric": torch_geometric.__version__,
+        "scikit-learn": sklearn.__version__,
+        "numpy": np.__version__,
         "python": ".".join(platform.python_version_tuple()[:2]),
     }
     return {"machine": machine, "versions": versions}

@@ -152,6 +152,7 @@ STUDIES: dict[str, Study] = {
             ),
             Grid(("cora",), BOTH, RATES, ("codis",), params={"warm_up": (200,)}),
             Grid(CITATION_GRAPHS, BOTH, RATES, ("rtgnn",), params={"lr": (0.01,)}),
+            Grid(CITATION_GRAPHS, BOTH, RATES, ("mcr2",), params={"output": ("l2",)}),
         ),
     ),
     "clean": Study(
@@ -273,7 +274,10 @@ STUDIES: dict[str, Study] = {
     ),
     "pictures": Study(
         "one run a cell of ERASE and cross-entropy, representations kept for the figures",
-        (Grid(CITATION_GRAPHS, BOTH, (0.3, 0.5), ("erase", "ce"), (0,)),),
+        (
+            Grid(CITATION_GRAPHS, BOTH, (0.3, 0.5), ("erase", "ce"), (0,)),
+            Grid(("cora", "pubmed"), ("asymmetric",), (0.1,), ("erase", "ce"), (0,)),
+        ),
         keep_embeddings=True,
     ),
     "detection": Study(

@@ -31,9 +31,9 @@ class MCR2(NetworkClassifier):
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`.
 
     Note:
-        The output is that of the shared encoder, with which the published row is reproduced. The
-        original lays rows on the unit sphere (``output="l2"``), where ε² = 0.5, its value, means
-        another tolerance.
+        The output is that of ERASE's encoder, which comes nearer to the published row than the
+        original's rows on the unit sphere (``output="l2"``), where ε² = 0.5, its value, means
+        another tolerance: docs/results.md has both under "What was tried".
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {

@@ -52,9 +52,7 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
     kept = [
         record
         for record in records
-        if record.error is None
-        and record.cell.labels_per_class is None
-        and (layout.any_protocol or record.cell.protocol == protocol)
+        if record.error is None and (layout.any_protocol or record.cell.protocol == protocol)
     ]
     shelves = _shelve(kept)
     paper = published().get(name)
@@ -121,8 +119,9 @@ def _find(row: Row, place: Place, frame: Frame, shelves: Shelves) -> Runs:
     for record in shelves.get((place.dataset, row.method, changes), ()):
         cell, value = record.cell, measure.read(record)
         is_here = place.noise == "any" or (cell.noise, cell.rate) == (place.noise, place.rate)
+        is_whole = cell.labels_per_class == place.labels_per_class
         is_ours = frame.machine in (None, record.machine)
-        if value is None or not is_here or not is_ours:
+        if value is None or not (is_here and is_whole and is_ours):
             continue
         run = (cell.noise, cell.rate, cell.seed)
         # where the same run was asked for twice, the one in the row's own words is taken

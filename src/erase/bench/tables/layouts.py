@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from erase.auditing import JUDGE
@@ -102,6 +103,12 @@ CORRECTION = Measure(
     "correction_rate",
     "mislabelled training nodes that are predicted right",
     _percent("correction_rate"),
+)
+RIGHT = Measure(
+    "accuracy_correct",
+    "correctly labelled training nodes that are predicted right",
+    _percent("accuracy_correct"),
+    ranks=False,  # whoever learns every label by heart has them all
 )
 RATE_NTVR = Measure(
     "rate_ntvr",
@@ -322,6 +329,20 @@ def _places(cells: Iterable[Cell]) -> dict[str, list[Place]]:
     return places
 
 
+def _train_size(records: Sequence[Record]) -> list[Frame]:
+    (plan,) = STUDIES["train-size"].grids
+    rows = [row for row in _methods() if row.method in plan.methods]
+    return [
+        Frame(
+            f"{dataset_name(dataset)}, {noise} {rate:g}",
+            rows,
+            [Place(f"{kept}", dataset, noise, rate, kept) for kept in plan.labels_per_class],
+            ACCURACY,
+        )
+        for dataset, noise, rate in product(plan.datasets, plan.noises, plan.rates)
+    ]
+
+
 def _time(records: Sequence[Record]) -> list[Frame]:
     timed = [record for record in records if _epoch_time(record) is not None]
     places = [Place(dataset_name(name), name, "any", None) for name in _usual_datasets(timed)]
@@ -398,6 +419,25 @@ TABLES: dict[str, Layout] = {
         _grid(_TWO, HEAVY, _methods(), (CORRECTION,)),
         about="erase",
         is_ranked=True,
+    ),
+    "metrics": Layout(
+        "Other measures of the same runs",
+        "paper",
+        _grid(_PLANETOID, (0.3, 0.5), _methods(), (MACRO_F1, CORRECTION, RIGHT)),
+        about="erase",
+        is_ranked=True,
+        notes=("The paper prints none of these but correction rates; those have a table too.",),
+    ),
+    "train-size": Layout(
+        "Fewer training labels",
+        "train-size",
+        _train_size,
+        about="erase",
+        is_ranked=True,
+        notes=(
+            "Columns are training labels of each class. The paper draws this comparison and "
+            "prints no figure of it.",
+        ),
     ),
     "eps2": Layout("The tolerance ε²", "eps2", _grid(("cora", "pubmed"), RATES, _TOLERANCES)),
     "ntvr": Layout(

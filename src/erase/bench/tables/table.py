@@ -60,12 +60,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """A column to be filled: a dataset and its noise; noise "any" joins all of them."""
+    """A column to be filled: a dataset and its noise; noise "any" joins all of them.
+
+    `labels_per_class` is how many training labels of each class were kept; None: all.
+    """
 
     label: str
     dataset: str
     noise: str
     rate: float | None
+    labels_per_class: int | None = None
 
     @property
     def key(self) -> str:
@@ -77,7 +81,9 @@ class Place:
         if self.noise == "none":
             return f"{dataset_name(self.dataset)} without noise"
         rate = "" if self.rate is None else f" {self.rate:g}"
-        return f"{dataset_name(self.dataset)} {self.noise}{rate}"
+        kept = self.labels_per_class
+        few = "" if kept is None else f" with {kept} labels a class"
+        return f"{dataset_name(self.dataset)} {self.noise}{rate}{few}"
 
 
 @dataclass(frozen=True)
