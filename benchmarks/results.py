@@ -48,7 +48,7 @@ LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 DATASETS = ("cora", "citeseer", "pubmed")
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
-OTHER_TABLES = ("clean", "confirmation", "corrected", "detection", "smoke", *BEYOND_TABLES)
+OTHER_TABLES = ("clean", "confirmation", "corrected", "detection", "own", "smoke", *BEYOND_TABLES)
 PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
 HONEST_TABLES = ("main", "correction", "metrics", "guidance")
 
@@ -263,8 +263,22 @@ def _section(name: str, table: Table | None) -> str:
     if table is not None:
         return markdown(table, level=3)
     study = TABLES[name].study
-    why = "Data not available here" if study == "arxiv" else "No records here"
-    return f"### {TABLES[name].title}\n\n{why}; `erase bench {study}` makes them.\n"
+    if study == "arxiv":
+        return f"### {TABLES[name].title}\n\n{_printed_only(name)}\n"
+    return f"### {TABLES[name].title}\n\nNo records here; `erase bench {study}` makes them.\n"
+
+
+def _printed_only(name: str) -> str:
+    """Return the paper's figures of a table for which there is no data here."""
+    (rows,) = published()[name].values.values()
+    places = list(dict.fromkeys(place for figures in rows.values() for place in figures))
+    shown = [
+        [METHOD_NAMES[row], *(f"– ({fixed(figures[p].mean, 2)})" for p in places)]
+        for row, figures in rows.items()
+    ]
+    head = ["data not available here", *(place.replace(":", " ") for place in places)]
+    words = f"In brackets the paper's figures; `erase bench {TABLES[name].study}` makes ours."
+    return f"{words}\n\n{grid(head, shown, numbers=range(1, len(head)))}"
 
 
 def _beside_the_paper(name: str, table: Table | None, evidence: Evidence) -> str:

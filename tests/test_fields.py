@@ -272,3 +272,18 @@ def test_without_splits_every_labelled_node_trains() -> None:
     assert bool(splits.train.all())
     assert not bool(splits.val.any())
     assert copied.x is data.x
+
+
+def test_how_far_class_numbers_may_have_gaps() -> None:
+    y = torch.tensor([*range(19), 199, *[-1] * 50])  # 20 classes are named: up to 200 may be
+    assert len(encode_labels(Data(y=y))[1]) == 200
+    y[19] = 200
+    with pytest.raises(EraseError, match="label 200 on a graph of 70 nodes"):
+        encode_labels(Data(y=y))
+
+
+def test_num_classes_up_to_the_number_of_nodes() -> None:
+    y = torch.zeros(1200, dtype=torch.int64)
+    assert len(encode_labels(Data(y=y, num_classes=1200))[1]) == 1200
+    with pytest.raises(EraseError, match="label 1200 on a graph of 1200 nodes"):
+        encode_labels(Data(y=y, num_classes=1201))

@@ -68,6 +68,7 @@ from erase.scale.processes import count, joined, rank, was_restarted
 from erase.task import NodeTask
 from erase.version import __version__
 
+TABLE_FILES = {".md": "md", ".tex": "latex", ".csv": "csv"}
 GRAPH_HELP = (
     "a dataset's name (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, a folder of "
     "`erase convert`, or a folder with nodes and edges tables (CSV or Parquet)"
@@ -341,7 +342,9 @@ def _parser() -> argparse.ArgumentParser:
     table.set_defaults(run=_table)
     table.add_argument("name", metavar="NAME", choices=TABLES, help="see `erase list tables`")
     table.add_argument("records", metavar="RECORDS", nargs="+", type=Path, help="files of records")
-    table.add_argument("--format", choices=FORMATS, default="md", help="default: %(default)s")
+    table.add_argument(
+        "--format", choices=FORMATS, help="default: that of the file --out names, or md"
+    )
     table.add_argument(
         "--protocol", choices=PROTOCOLS, default="paper", help="of the records: %(default)s"
     )
@@ -671,13 +674,23 @@ def _count_table(counts: dict[str, dict[str, int]]) -> str:
 
 
 def _table(options: argparse.Namespace) -> None:
+    kind = options.format
+    if options.out is not None and (suffix := options.out.suffix.lower()) in TABLE_FILES:
+        kind = kind or TABLE_FILES[suffix]
+        if TABLE_FILES[suffix] != kind:
+            raise EraseError(
+                f"a {suffix} file without --format, or --format {TABLE_FILES[suffix]}",
+                f"--format {kind}",
+                "Leave it out, or rename the file.",
+            )
     records = [record for path in options.records for record in read(path)]
-    text = FORMATS[options.format](build(options.name, records, options.protocol))
+    text = FORMATS[kind or "md"](build(options.name, records, options.protocol))
     if options.out is None:
         print(text, end="")
-    else:
-        with atomic_write(options.out) as file:
-            file.write(text)
+        return
+    with atomic_write(options.out) as file:
+        file.write(text)
+    print(options.out)
 
 
 def _tune(options: argparse.Namespace) -> None:
@@ -708,10 +721,12 @@ def _tune(options: argparse.Namespace) -> None:
     save_picture(draw_slices(trials, space), out / "slices.svg")
     best = best_of(trials)
     preset = ["--preset", options.preset] if options.preset != "reference" else []
+    noisy = [] if options.noise is None else ["--noise", options.noise, "--validation", "noisy"]
     told = [part for setting in options.set for part in ("--set", setting)]
-    fit = ["erase", "fit", options.graph, "--method", options.method, *preset, *told]
+    fit = ["erase", "fit", options.graph, "--method", options.method, *preset, *noisy, *told]
     command = shlex.join([*fit, *as_options(best.params)])
-    shown = f"Best of {len(trials)} trials: {best.score:.1%} of validation labels (number "
+    trial = "trial" if len(trials) == 1 else f"{len(trials)} trials"
+    shown = f"Best of {trial}: {best.score:.1%} of validation labels (number "
     _report(options, read_json(out / BEST), f"{shown}{best.number}). Written to {out}.", command)
 
 

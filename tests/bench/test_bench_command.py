@@ -1,6 +1,7 @@
 """`erase bench` as a user types it: what it writes, what it says, how it ends."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from erase.bench.records import Journal, read
 from erase.bench.studies import STUDIES
 from erase.cli import main
 from erase.datasets import DATASETS, DatasetSpec
+from erase.io import write_graph
 
 STUDY = """
 [[grid]]
@@ -180,3 +182,27 @@ def test_studies_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(STUDIES)
     assert lines[0].endswith("(2100 cells)")
+
+
+def test_a_study_may_be_of_a_graph_of_your_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_graph(two_communities(size=30, classes=3), "mine.npz")
+    Path("own.toml").write_text(
+        "[[grid]]\n"
+        'datasets = ["mine.npz"]\n'
+        'noises = ["none", "pair"]\n'
+        "rates = 0.2\n"
+        'methods = ["ce", "label-propagation"]\n'
+        "seeds = 2\n"
+        'protocols = "honest"\n'
+    )
+    assert main(["bench", "own.toml", "--device", "cpu", "--quiet"]) == 0
+    assert main(["table", "own", "out/own.jsonl", "--protocol", "honest"]) == 0
+    said = capsys.readouterr().out
+    assert "**mine**\n\n| | clean | pair 0.2 | runs |\n" in said
+    assert re.search(r"\| CE \| \**[\d.]+ ± [\d.]+\** \| \**[\d.]+ ± [\d.]+\** \| 2 \|", said)
+    Path("own.toml").write_text(Path("own.toml").read_text().replace("mine.npz", "yours.npz"))
+    assert main(["bench", "own.toml"]) == 2
+    assert "or the file of a graph; got 'yours.npz'" in capsys.readouterr().err

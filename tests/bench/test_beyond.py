@@ -145,3 +145,14 @@ def test_heterophilous_graphs_have_six_rows() -> None:
     rows = [line.row.key for line in table.panels[0].lines]
     assert sorted(rows) == ["ce", "ce-gcn", "features", "plain", "relabelling", "smoothed"]
     assert not any(line.row.sanity for line in table.panels[0].lines)
+
+
+def test_sentences_of_the_confirmation_are_about_accuracy() -> None:
+    accuracy = {"relabelling": 0.80, "smoothed": 0.75, "erase": 0.70}
+    made = [
+        Record(cell, {"test_accuracy": accuracy[cell.method], "calibration_error": 0.05})
+        for cell in STUDIES["confirmation"].cells()
+    ]
+    mean, ahead = build("confirmation", made).notes[:2]
+    assert "relabelling 80.00, the best single rival smoothed features 75.00 (+5.00)" in mean
+    assert "ahead in 24 of 24" in ahead

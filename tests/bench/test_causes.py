@@ -68,3 +68,30 @@ def test_epochs_are_compared_for_each_method_and_graph() -> None:
     )
     assert "| ERASE, Cora | 1 | 1 | – | −0.25 (0.25; 0.25) | – |" in text
     assert text == causes_section({"paper": usual}, lines[::-1])
+
+
+def test_a_method_has_a_row_for_each_graph() -> None:
+    lines = [line("test", "cora", "ce", 2.0), line("test", "citeseer", "ce", -4.0)]
+    text = causes_section({}, lines)
+    assert "| CE, Cora | 1 | 1 | – | +2.00 (2.00; 2.00) | – |" in text
+    assert "| CE, CiteSeer | 1 | 1 | – | −4.00 (4.00; 4.00) | – |" in text
+
+
+def test_last_epochs_alone_are_compared() -> None:
+    text = causes_section({}, [line("last", "cora", "ce", 1.5)])
+    assert "| CE, Cora | 1 | 1 | – | – | +1.50 (1.50; 1.50) |" in text
+
+
+def test_a_method_without_published_figure_has_no_distance() -> None:
+    told = line("test", "cora", "ce", 0.0) | {"method": "smoothed"}
+    assert ", Cora | 1 | 1 | – | – | – |" in causes_section({}, [told])
+
+
+def test_a_departure_names_every_graph_it_was_tried_on() -> None:
+    records = []
+    for graph, above in (("cora", 1.0), ("citeseer", -3.0)):
+        cell = Cell(graph, "symmetric", 0.3, "rtgnn", {"lr": 0.01}, "paper", 0)
+        accuracy = (figure(graph, "rtgnn", "symmetric:0.3") + above) / 100
+        records.append(Record(cell, {"test_accuracy": accuracy}))
+    text = causes_section({"departures": records}, [])
+    assert "`lr=0.01` | CiteSeer, Cora | 2 | 1 | – | −1.00 (2.00; 3.00) |" in text

@@ -13,6 +13,7 @@ import epochs
 import erase
 from conftest import two_communities
 from epochs import Row, graph_for, planned, train
+from erase.methods.cross_entropy import CrossEntropy
 from erase.task import NodeTask
 
 
@@ -76,3 +77,22 @@ def test_the_script_makes_what_is_missing_and_repeats_nothing(
     lines = [json.loads(line) for line in records.read_text().splitlines()]
     assert [tuple(line[key] for key in epochs.KEYS) for line in lines] == [r[:-1] for r in asked]
     assert {"machine", "versions"} <= set(lines[0])
+
+
+def test_settings_are_those_of_the_graph(clean: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    usual = CrossEntropy.preset
+
+    def preset(dataset: str | None = None, **changes: Any) -> CrossEntropy:
+        asked.append(dataset)
+        return usual(dataset=dataset, **changes)
+
+    monkeypatch.setattr(CrossEntropy, "preset", preset)
+    list(train(Row("last", "pubmed", "symmetric", "ce", 1), "cpu", hidden=8, heads=1, epochs=1))
+    assert asked == ["pubmed"]
+
+
+@pytest.mark.parametrize("epoch", ["test", "last"])
+def test_no_label_is_left_but_those_that_train_or_choose(epoch: str) -> None:
+    given = graph_for(epoch, two_communities(size=60), "symmetric", 0.5)
+    assert bool((given.y[~(given.train_mask | given.val_mask)] == -1).all())

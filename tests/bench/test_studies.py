@@ -270,3 +270,9 @@ def test_a_choice_that_chooses_nothing_is_told(only: list[str], said: str) -> No
 def test_no_noise_in_a_list_needs_no_rate(tmp_path: Path) -> None:
     content = GRID.replace('"pair"', '["none"]').replace("rates = 0.1\n", "")
     assert values(read_study(written(tmp_path, content)).cells(), "rate") == {0.0}
+
+
+def test_all_labels_may_be_wrong(tmp_path: Path) -> None:
+    content = GRID.replace("rates = 0.1", "rates = [0, 1, 1.0]")
+    (grid,) = read_study(written(tmp_path, content)).grids
+    assert grid.rates == (0, 1, 1.0)

@@ -60,8 +60,22 @@ def test_out_is_the_same_text_in_a_file(
     text = capsys.readouterr().out
     out = tmp_path / "tables" / "main.md"
     assert main(["table", "main", paper, "--out", str(out)]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == f"{out}\n"
     assert out.read_text(encoding="utf-8") == text
+
+
+def test_a_file_has_the_format_of_its_name(
+    tmp_path: Path, paper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, kind in (("t.tex", "latex"), ("t.CSV", "csv"), ("t.txt", "md")):
+        main(["table", "main", paper, "--format", kind])
+        text = capsys.readouterr().out
+        assert main(["table", "main", paper, "--out", str(tmp_path / name)]) == 0
+        capsys.readouterr()
+        assert (tmp_path / name).read_text(encoding="utf-8") == text
+    assert main(["table", "main", paper, "--format", "md", "--out", str(tmp_path / "u.csv")]) == 2
+    assert "or --format csv; got --format md" in capsys.readouterr().err
+    assert not (tmp_path / "u.csv").exists()
 
 
 def test_records_of_another_table_are_told_which_study_to_run(

@@ -23,6 +23,7 @@ from conftest import two_communities
 from erase.bench import PROTOCOLS, given_labels
 from erase.bench.tune import (
     Trial,
+    _suggest,
     as_options,
     best_of,
     choose_space,
@@ -282,7 +283,8 @@ def test_what_is_written_is_what_was_found(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "best.json").read_text())
     assert (told["params"], told["trial"], told["trials"]) == (best.params, best.number, 4)
     assert told["validation_accuracy"] == best.score
-    assert told["options"] == as_options(best.params)
+    options = as_options({"heads": 1, "epochs": 3} | best.params)  # also what was not searched
+    assert sorted(told["options"]) == sorted(options)
     assert told["graph"] == "mine"
 
 
@@ -549,3 +551,36 @@ def test_what_a_killed_search_had_not_written_is_written(tmp_path: Path) -> None
     (tmp_path / "best.json").unlink()
     search(tmp_path, 2)
     assert json.loads((tmp_path / "best.json").read_text())["trials"] == 2
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_range_is_drawn_by_its_logarithm_where_it_says_so(log: bool, whole: bool) -> None:
+    trial = optuna.create_study().ask()
+    _suggest(trial, "it", Range(1, 100, log, whole))
+    (drawn,) = trial.distributions.values()
+    kind = optuna.distributions.IntDistribution if whole else optuna.distributions.FloatDistribution
+    assert isinstance(drawn, kind)
+    assert (drawn.low, drawn.high, drawn.log) == (1, 100, log)
+
+
+@pytest.mark.parametrize("ends", [(4, 8), (2, 4)])
+def test_a_usual_value_at_the_end_of_its_range_is_tried_first(
+    ends: tuple[int, int], tmp_path: Path
+) -> None:
+    method = CrossEntropy(hidden=4, heads=1, epochs=1, device="cpu")
+    tasks = validation_tasks(two_communities(size=20), [0])
+    for seed in range(3):
+        space = {"hidden": Range(*ends, whole=True)}
+        (first,) = tune(method, tasks, [0], space, tmp_path / f"{seed}", trials=1, seed=seed)
+        assert first.params == {"hidden": 4}
+
+
+def test_of_equal_trials_the_first_is_the_best() -> None:
+    trials = [Trial(i, {}, score, 0.0, 1.0) for i, score in ((1, 0.5), (2, 0.7), (3, 0.7))]
+    assert best_of(trials).number == 2
+
+
+def test_a_range_has_a_width() -> None:
+    with pytest.raises(EraseError, match="LOW < HIGH"):
+        choose_space(ERASE(), ["steps=4:4"])

@@ -281,6 +281,15 @@ def test_a_preset_is_the_method_with_your_changes(name: str) -> None:
         METHODS[name].preset("magic")
 
 
+def test_networks_share_their_settings_on_a_large_graph(name: str) -> None:
+    method = METHODS[name].preset(dataset="ogbn-arxiv", seed=3)
+    if not isinstance(method, NetworkClassifier):
+        assert method.get_params() == METHODS[name](seed=3).get_params()
+        return
+    assert (method.hidden, method.lr, method.epochs) == (64, 0.01, 5)
+    assert (method.batch_size, method.num_neighbors) == (200, (5, 5))
+
+
 def test_no_method_imports_another(name: str) -> None:
     others = {method.__module__ for key, method in METHODS.items() if key != name}
     seen = vars(sys.modules[METHODS[name].__module__]).values()

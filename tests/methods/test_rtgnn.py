@@ -359,7 +359,7 @@ def test_epochs_are_adam_steps_on_dense_graphs(noisy: Data) -> None:
     """The predictor and both classifiers written out with matrices [N, N], and one Adam."""
     task, epochs = NodeTask.from_data(noisy), 4
     method = RTGNN(
-        **SMALL, dropout=0.3, lr=0.02, weight_decay=0.1, epochs=epochs, nearest=5, certainty=0.6
+        **SMALL, dropout=0.3, lr=0.02, weight_decay=0.1, epochs=epochs, nearest=5, certainty=0.5
     )
     learner = _RTGNNLearner(method, [task], [3])
     twin = deepcopy(learner.network)
@@ -412,7 +412,7 @@ def test_epochs_are_adam_steps_on_dense_graphs(noisy: Data) -> None:
         now = torch.tensor([epoch / epochs], dtype=torch.float64)
         given = task.y[labelled][None]
         loss = labelled_loss(log_p[:, :, labelled], given, now, forget=0.5, doubted=0.1)
-        loss = loss + parts[0] + pseudo_loss(log_p, ~labelled[None], 0.6)
+        loss = loss + parts[0] + pseudo_loss(log_p, ~labelled[None], 0.5)
         loss = loss + 0.1 * (disagreement(log_p) + parts[1])
         adam.zero_grad()
         loss.sum().backward()
@@ -531,3 +531,21 @@ def test_in_a_sample_labelled_nodes_are_those_of_the_graph(
         assert bool((ends[0] != ends[1])[candidate].all())
         learner.losses(batch)
         assert torch.equal(asked[-1], ~labelled)
+
+
+def test_a_low_number_is_no_nearer_than_a_higher_cosine() -> None:
+    x = torch.tensor([[1.0, 0.0], *[[1.0, 0.04]] * 2000, [1.0, 0.0]])
+    assert nearest_unlabelled(x, torch.arange(2002) == 0, 1).tolist() == [[0], [2001]]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_multiples_of_a_row_are_equally_near(sparse: bool) -> None:
+    x = torch.arange(1.0, 60.0)[:, None] * torch.tensor([1.0, 2.0, 3.0])
+    found = nearest_unlabelled(x.to_sparse_csr() if sparse else x, torch.arange(59) < 5, 5)
+    assert found[1].view(5, 5).tolist() == [[5, 6, 7, 8, 9]] * 5
+
+
+def test_a_candidate_of_just_min_weight_is_kept() -> None:
+    links = Links.of(Graph(torch.empty(2, 0, dtype=torch.int64), 2), [torch.tensor([[0], [1]])])
+    weights = link_weights(links, torch.full_like(links.loop, 0.5, dtype=torch.float64), 0.5)
+    assert weights.tolist() == [1.0, 0.5, 0.5, 1.0]

@@ -1,5 +1,7 @@
 """Names as tables and figures show them."""
 
+from pathlib import Path
+
 METHOD_NAMES: dict[str, str] = {
     # the paper's eight, in its order
     "ce": "CE",
@@ -37,8 +39,8 @@ _DATASET_NAMES = {
 
 
 def dataset_name(dataset: str) -> str:
-    """Return a dataset's name as the paper writes it; others keep the registry's."""
-    return _DATASET_NAMES.get(dataset, dataset)
+    """Return a dataset's name as the paper writes it; others keep the registry's, or the file's."""
+    return _DATASET_NAMES.get(dataset, Path(dataset).stem)
 
 
 def noise_place(noise: str, rate: float) -> str:

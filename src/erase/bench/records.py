@@ -19,7 +19,7 @@ class Cell:
     """What was asked for: the identity of a run. Two cells are equal where their JSON is.
 
     Attributes:
-        dataset: a name in ``DATASETS``.
+        dataset: a name in ``DATASETS``, or a graph's file.
         noise: a name in ``NOISES``, or "none".
         rate: φ, the nominal noise rate; 0 with "none".
         method: a name in ``METHODS``, or in ``DETECTING`` where wrong labels are to be found.

@@ -42,10 +42,10 @@ from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
 from erase.coding import log_ntvr, rate_ntvr
-from erase.datasets import load_dataset
+from erase.datasets import DATASETS, load_dataset
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
-from erase.io import atomic_write
+from erase.io import atomic_write, read_graph
 from erase.methods import METHODS, NodeClassifier
 from erase.methods.base import resolve_device
 from erase.task import NodeTask
@@ -345,7 +345,7 @@ def _classify(batch: Batch) -> list[Result]:
 
 @lru_cache(maxsize=2)
 def _dataset(name: str) -> Data:
-    return load_dataset(name)
+    return load_dataset(name) if name in DATASETS else read_graph(name)
 
 
 def _clean_twin(cell: Cell) -> Cell:

@@ -35,7 +35,7 @@ class Grid:
     """All combinations of a few choices.
 
     Attributes:
-        datasets: names in ``DATASETS``.
+        datasets: names in ``DATASETS``, or files that :func:`erase.io.read_graph` reads.
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
         methods: names in ``METHODS``, or in ``DETECTING``, with a ``judge`` among the params.
@@ -489,12 +489,17 @@ def _written(value: str | float) -> str:
 def check(study: Study, cells: Iterable[Cell]) -> None:
     """Raise an EraseError for the first of the `cells` that no registry knows how to run."""
     registries: dict[str, Collection[str]] = {
-        "dataset": DATASETS,
         "noise": [*NOISES, "none"],
         "method": [*METHODS, *DETECTING],
         "protocol": PROTOCOLS,
     }
     for cell in cells:
+        if cell.dataset not in DATASETS and not Path(cell.dataset).exists():
+            raise EraseError(
+                f"a dataset among {', '.join(DATASETS)}, or the file of a graph",
+                repr(cell.dataset),
+                "Correct the dataset.",
+            )
         for kind, registry in registries.items():
             name = getattr(cell, kind)
             if name not in registry:

@@ -231,6 +231,8 @@ def tune(
     """
     optuna = _optuna()
     settings = {**(about or {}), **_settings(method, tasks, seeds, space, seed)}
+    usual = type(method)().get_params(deep=False) | {"seed": method.seed, "device": method.device}
+    fixed = {k: v for k, v in method.get_params(deep=False).items() if v != usual[k]}
     folder.mkdir(parents=True, exist_ok=True)
     with _owned(folder), _quiet(optuna):
         _check_settings(folder, settings)
@@ -252,10 +254,10 @@ def tune(
                 trial.set_user_attr(name, getattr(result, name))
             study.tell(trial, result.score)
             found.append(result)
-            _write(folder, found, settings)
+            _write(folder, found, settings, fixed)
             if watch is not None:
                 watch(found)
-        _write(folder, found, settings)
+        _write(folder, found, settings, fixed)
     return found
 
 
@@ -360,14 +362,16 @@ def _finished(study: Any, optuna: Any) -> list[Trial]:
     ]
 
 
-def _write(folder: Path, trials: Sequence[Trial], settings: Mapping[str, Any]) -> None:
+def _write(
+    folder: Path, trials: Sequence[Trial], settings: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> None:
     rows = [{k: v for k, v in asdict(t).items() if k != "params"} | t.params for t in trials]
     write_table(pd.DataFrame(rows), folder / TRIALS)
     with suppress(EraseError):  # as long as all failed, there is no best
         best = best_of(trials)
         chosen = {
             "params": best.params,
-            "options": as_options(best.params),
+            "options": as_options({**fixed, **best.params}),
             "validation_accuracy": best.score,
             "std": best.std,
             "trial": best.number,

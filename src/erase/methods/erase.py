@@ -28,7 +28,7 @@ from erase.methods.base import (
     OneOf,
     Range,
 )
-from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import SHARED_SETTINGS, Batch, NetworkClassifier, NetworkLearner
 from erase.mixture import relabel
 from erase.scale.processes import add_up, average_gradients, count, rank
 from erase.semantics import (
@@ -82,14 +82,12 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
 REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {
     "corafull": {"gamma": 2.0},
     "ogbn-arxiv": {
+        **SHARED_SETTINGS["ogbn-arxiv"],
         "normalisation": "symmetric",
         "restart": True,
-        "hidden": 64,
         "inner": "relu",
         "output": "l2-relu",
-        "lr": 0.01,
         "amsgrad": False,
-        "epochs": 5,
     },
 }
 

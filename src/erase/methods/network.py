@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,17 @@ from erase.scale.sampling import Sample, SampledNeighbours
 from erase.seeds import torch_stream
 from erase.task import NodeTask
 from erase.train import Fit, Learner, Loop
+
+# what every network has on a dataset whose published numbers rest on other settings than the usual
+SHARED_SETTINGS: dict[str, dict[str, Any]] = {
+    "ogbn-arxiv": {
+        "hidden": 64,
+        "lr": 0.01,
+        "batch_size": 200,
+        "num_neighbors": (5, 5),
+        "epochs": 5,
+    },
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,6 +91,12 @@ class NetworkClassifier(NodeClassifier):
     patience: int = 150
     batch_size: int = 0
     num_neighbors: tuple[int, ...] = (15, 10)
+
+    @classmethod
+    def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
+        """Return the method with what all networks share on a dataset, and your `changes`."""
+        settings = SHARED_SETTINGS.get((dataset or "").lower(), {})
+        return super().preset(recipe, dataset, **(settings | changes))
 
     @abstractmethod
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:

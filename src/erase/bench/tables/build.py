@@ -150,7 +150,7 @@ def _column(
     changes = [_changes(row.method, place.dataset, row.params) for row in rows]
     runs = [_find(row, place, frame, shelves) for row in rows]
     others = {run for i, found in enumerate(runs) if changes[i] for run in found}
-    if others:  # a row of usual settings is compared over the runs that its variants have
+    if others and layout.same_runs:
         for i, found in enumerate(runs):
             if not changes[i]:
                 runs[i] = {run: value for run, value in found.items() if run in others}

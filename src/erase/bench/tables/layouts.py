@@ -43,6 +43,7 @@ class Layout:
         is_ranked: whether rows are methods, which have ranks.
         any_protocol: whether the protocol of the records does not matter.
         only_protocol: the one its records have, whichever is asked for; None: the one asked for.
+        same_runs: whether usual settings are shown over the runs alone that their variants have.
         claims: sentences that the filled table supports.
         notes: sentences to read beside it.
     """
@@ -54,6 +55,7 @@ class Layout:
     is_ranked: bool = False
     any_protocol: bool = False
     only_protocol: str | None = None
+    same_runs: bool = True
     claims: Callable[[Table], tuple[str, ...]] = lambda table: ()
     notes: tuple[str, ...] = ()
 
@@ -322,8 +324,12 @@ def _places(cells: Iterable[Cell]) -> dict[str, list[Place]]:
     """Return the columns of each dataset that cells ask for."""
     places: dict[str, list[Place]] = {}
     for cell in cells:
-        label = "clean" if cell.noise == "none" else f"{SHORT[cell.noise]} {cell.rate:g}"
-        place = Place(label, cell.dataset, cell.noise, cell.rate)
+        kept = cell.labels_per_class
+        label = "clean"
+        if cell.noise != "none":
+            label = f"{SHORT.get(cell.noise, cell.noise)} {cell.rate:g}"
+        label += "" if kept is None else f", {kept} labels a class"
+        place = Place(label, cell.dataset, cell.noise, cell.rate, kept)
         if place not in places.setdefault(cell.dataset, []):
             places[cell.dataset].append(place)
     return places
@@ -344,7 +350,13 @@ def _train_size(records: Sequence[Record]) -> list[Frame]:
 
 
 def _time(records: Sequence[Record]) -> list[Frame]:
-    timed = [record for record in records if _epoch_time(record) is not None]
+    timed = [
+        record
+        for record in records
+        if _epoch_time(record) is not None
+        and not record.cell.params
+        and record.cell.labels_per_class is None
+    ]
     places = [Place(dataset_name(name), name, "any", None) for name in _usual_datasets(timed)]
     frames = []
     for machine in sorted({record.machine for record in timed}):
@@ -359,6 +371,23 @@ def _usual_datasets(records: Sequence[Record]) -> list[str]:
     cells = [record.cell for record in records]
     usual = {cell.dataset for cell in cells if cell.method == "erase" and not cell.params}
     return [name for name in DATASETS if name in usual]
+
+
+def _own(records: Sequence[Record]) -> list[Frame]:
+    """Return a panel for each graph: every method and its changes, every noise and rate."""
+    cells = [record.cell for record in records if record.cell.method in METHOD_NAMES]
+    order = list(METHOD_NAMES)
+    frames = []
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        here = [cell for cell in cells if cell.dataset == dataset]
+        rows: dict[str, Row] = {}
+        for cell in sorted(here, key=lambda cell: order.index(cell.method)):
+            changes = [f"{name}={value}" for name, value in cell.params.items()]
+            label = ", ".join([METHOD_NAMES[cell.method], *changes])
+            rows.setdefault(label, Row(label, label, cell.method, cell.params))
+        (places,) = _places(here).values()
+        frames.append(Frame(dataset_name(dataset), list(rows.values()), places, ACCURACY))
+    return frames
 
 
 def _smoke(records: Sequence[Record]) -> list[Frame]:
@@ -601,6 +630,13 @@ TABLES: dict[str, Layout] = {
             "little, macro-F1 more, and both noises are the same.",
             "Networks have their usual settings, which were not made for these graphs.",
         ),
+    ),
+    "own": Layout(
+        "Test accuracy of whatever was run",
+        "smoke",
+        _own,
+        about="nobody",
+        same_runs=False,
     ),
     "smoke": Layout(
         "A few epochs of every method on the embedded graph",
