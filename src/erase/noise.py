@@ -187,7 +187,7 @@ def published_draw(y: Classes, num_classes: int, kind: str, rate: float) -> Clas
         raise EraseError(
             "symmetric, pair or asymmetric noise for the published draw",
             repr(kind),
-            "Use draw='redrawn' for other noises.",
+            "Use draw='redrawn' for other noises; in a study, protocol honest.",
         )
     return flip(y, matrix, legacy.random_sample(len(y)))
 

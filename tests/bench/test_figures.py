@@ -477,3 +477,23 @@ def test_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         "train-size",
         "time",
     ]
+
+
+def test_a_figure_without_records_says_what_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    with Journal(path) as journal:
+        journal.append([record(0.9, method="ce", rate=0.5)])
+    with pytest.raises(EraseError, match=r"enough finished records of study paper.*to its end"):
+        draw_figure("radar", [path])
+    with pytest.raises(EraseError, match=r"and the arrays beside them"):
+        draw_figure("cosine", [path])
+    with pytest.raises(EraseError, match=r"protocol paper for figure depth; got honest"):
+        draw_figure("depth", [path], "honest")
+
+
+def test_what_is_no_file_of_records_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EraseError, match="which is a folder"):
+        draw_figure("radar", [tmp_path])
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    with pytest.raises(EraseError, match="Name a file that `erase bench` has written"):
+        draw_figure("radar", [tmp_path / "a.jsonl"])

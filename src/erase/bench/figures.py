@@ -17,7 +17,7 @@ from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
-from erase.bench.studies import BOTH, RATES
+from erase.bench.studies import BOTH, RATES, STUDIES
 from erase.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.draw import (
     COLOURS,
@@ -174,10 +174,17 @@ def draw_figure(name: str, paths: Sequence[str | PathLike[str]], protocol: str =
     if figure is None:
         study = protocol if picture.study == "paper" else picture.study
         under = "" if picture.any_protocol else f" under protocol {protocol}"
+        planned = {cell.protocol for cell in STUDIES[study].cells()}
+        if not picture.any_protocol and protocol not in planned:
+            raise EraseError(
+                f"protocol {', '.join(planned)} for figure {name}", protocol, "Choose that."
+            )
         raise EraseError(
-            f"finished records of study {study}{under}",
-            f"none that belong to figure {name} among {len(records)} records",
-            f"Run `erase bench {study}` and name the file it writes, with what lies beside it.",
+            f"enough finished records of study {study}{under}"
+            + (", and the arrays beside them" if STUDIES[study].keep_embeddings else ""),
+            f"not what figure {name} needs among {len(records)} records",
+            f"Run `erase bench {study}` to its end and name the file it writes, with what lies "
+            "beside it.",
         )
     return figure
 

@@ -134,7 +134,7 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
     if not path.is_file():
         raise EraseError(
             "a file of records",
-            f"{path}, which is not there",
+            f"{path}, which is {'a folder' if path.is_dir() else 'not there'}",
             "Check the path; `erase bench STUDY` writes out/STUDY.jsonl.",
         )
     return list(_parse(path.read_bytes(), path).values())
@@ -150,7 +150,9 @@ def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
             raise EraseError(
                 f"a record of `erase bench` in every line of {path}",
                 f"line {number}: {error}",
-                "Restore or remove the line; its cell is then run again.",
+                "Restore or remove the line; its cell is then run again."
+                if found
+                else "Name a file that `erase bench` has written.",
             ) from None
         found[record.cell] = record
     return found

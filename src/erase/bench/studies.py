@@ -363,12 +363,13 @@ def read_study(name: str) -> Study:
 
 
 def _study(content: dict[str, Any], source: str) -> Study:
+    known = [f.name for f in fields(Study) if f.name != "grids"]
+    _check_keys(content, [*known, "grid"], source)
     grids = content.pop("grid", [])
     if not isinstance(grids, list) or not grids or not all(isinstance(g, dict) for g in grids):
         raise EraseError(
             f"one table [[grid]] or more in {source}", f"grid = {grids!r}", "Add the table."
         )
-    _check_keys(content, [f.name for f in fields(Study) if f.name != "grids"], source)
     for key, kind in {"summary": str, "shift": bool, "keep_embeddings": bool}.items():
         if not isinstance(value := content.get(key, kind()), kind):
             raise _wrong(key, source, "text" if kind is str else "true or false", value)
@@ -390,8 +391,11 @@ def _grid(content: dict[str, Any], source: str) -> Grid:
     params = content.pop("params", {})
     if not isinstance(params, dict):
         raise _wrong("params", source, "a table of parameters", params)
-    if isinstance(content.get("seeds"), int) and not isinstance(content["seeds"], bool):
-        content["seeds"] = list(range(content["seeds"]))
+    count = content.get("seeds")
+    if isinstance(count, int) and not isinstance(count, bool):
+        if count < 1:
+            raise _wrong("seeds", source, "a list, or how many to count from 0", count)
+        content["seeds"] = list(range(count))
     lists = {key: _listed(key, value, source) for key, value in content.items()}
     return Grid(
         params={key: _listed(f"params.{key}", value, source) for key, value in params.items()},
