@@ -88,7 +88,8 @@ orientation only. p is corrected for nothing.""",
 HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. Every study can be
 killed and continued by the same command. On a GPU runs are trained together; on many cores add
-`--jobs`, on a Dask cluster `--cluster ADDRESS`."""
+`--jobs`, on a Dask cluster `--cluster ADDRESS`. What was run where, and with which options, the
+last table says: most records were made with `--device cuda --precision tf32`."""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
 OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
@@ -212,7 +213,6 @@ def page(evidence: Evidence) -> str:
         for name in names
     }
     parts = [
-        INTRODUCTION,
         _glance(tables["paper", "main"], tables["honest", "main"], records),
         _reproduce(evidence.records),
     ]
@@ -239,7 +239,14 @@ def page(evidence: Evidence) -> str:
     paper = [table for (protocol, _), table in tables.items() if protocol == "paper" and table]
     parts.append(_differences(paper, evidence.explanations))
     parts += [causes_section(evidence.records, evidence.epochs), _failures(records)]
-    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+    text = "\n\n".join(part.strip() for part in parts if part) + "\n"
+    return f"{INTRODUCTION}\n\n{_contents(text)}\n\n{text}"
+
+
+def _contents(text: str) -> str:
+    """Return a list of the page's sections, with links as GitHub names them."""
+    titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    return "\n".join(f"- [{t}](#{t.replace('`', '').lower().replace(' ', '-')})" for t in titles)
 
 
 def _shown(figure: str) -> str:
@@ -537,7 +544,9 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
 
 def _reason(key: str, explanations: Mapping[str, str]) -> str:
     """Return why a row of the main table differs; of other tables their own section tells."""
-    return explanations.get(key, "") if key.startswith("main/") else ""
+    if key.startswith("main/"):
+        return explanations.get(key, "see above" if key == "main/erase" else "")
+    return "see below that table" if key in explanations else ""
 
 
 def _distance(spots: Sequence[Spot]) -> list[str]:
