@@ -132,7 +132,11 @@ class Mixture:
         inner = _INNER_FOLDS if len(self._given) <= _MANY else _INNER_FOLDS_OF_MANY
         self._inner = deal(self._given, inner, numpy_stream(seed, "relabelling rounds"))
         stream = numpy_stream(seed, "relabelling calibration")
-        self._some = np.sort(stream.permutation(len(self._given))[:_MANY])
+        order = stream.permutation(len(self._given))
+        # the only label of a class: whoever misses it does not know the class, and cannot judge it
+        self._alone = ~self.taught()[self._fold, self._given]
+        order = order[~self._alone[order]] if not self._alone.all() else order
+        self._some = np.sort(order[:_MANY])
         self._calibration = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
         self._candidates: list[_Candidate] = []
         for name, view in views.items():
@@ -153,12 +157,16 @@ class Mixture:
         # doubt for noise. The truth is in between.
         proba = (mixed + judged.calibrated(mixed)) / 2
         posterior = judged.posterior(self._given, held_out)
+        transition = judged.transition
+        if self._alone.all():  # then nothing was learnt about them
+            proba, transition = mixed, np.eye(len(transition))
         labels = proba.argmax(1)
         rows = self._labelled.numpy()
-        labels[rows] = posterior.argmax(1)
+        labels[rows] = np.where(self._alone, self._given, posterior.argmax(1))
         quality = np.full(len(proba), -1.0)
-        quality[rows] = posterior[np.arange(len(rows)), self._given]
-        found = {"transition": judged.transition, "quality": quality}
+        own = posterior[np.arange(len(rows)), self._given]
+        quality[rows] = np.where(self._alone, -1.0, own)
+        found = {"transition": transition, "quality": quality}
         weights = {name: torch.from_numpy(value) for name, value in found.items()}
         for candidate, share in zip(self._candidates, self._shares, strict=True):
             view, number, kind = candidate.name

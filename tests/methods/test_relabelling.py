@@ -341,3 +341,31 @@ def test_views_and_rounds_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     small(rounds=1, view="near").fit(noisy(), progress=True)
     told = capsys.readouterr().err
     assert told.endswith("View near, round 0 of 1 …\nView near, round 1 of 1 …\n")
+
+
+def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> None:
+    data = two_communities(size=40, classes=3)
+    lone = int((data.train_mask & (data.y == 2)).nonzero()[0])
+    kept = (data.train_mask | data.val_mask) & (data.y != 2)
+    kept[lone] = True
+    data.train_mask, data.val_mask = kept, torch.zeros_like(kept)
+    model = small().fit(data)
+    given = kept.nonzero().squeeze(1).numpy()
+    assert np.isnan(model.quality_[lone])
+    assert model.labels_[lone] == 2
+    others = given[given != lone]
+    assert (model.quality_[others] > 0.5).mean() > 0.9
+    assert model.transition_.diagonal()[:2].min() > 0.7
+
+
+def test_one_label_a_class_trains_and_is_not_judged() -> None:
+    data = two_communities(size=40)
+    first = [int((data.train_mask & (data.y == k)).nonzero()[0]) for k in range(2)]
+    data.val_mask = torch.zeros_like(data.val_mask)
+    data.train_mask = torch.zeros_like(data.train_mask)
+    data.train_mask[first] = True
+    model = small().fit(data)
+    assert np.isnan(model.quality_).all()
+    np.testing.assert_array_equal(model.transition_, np.eye(2))
+    assert model.labels_[first].tolist() == [0, 1]
+    assert model.score(data) > 0.6

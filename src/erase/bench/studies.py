@@ -153,6 +153,7 @@ STUDIES: dict[str, Study] = {
             Grid(("cora",), BOTH, RATES, ("codis",), params={"warm_up": (200,)}),
             Grid(CITATION_GRAPHS, BOTH, RATES, ("rtgnn",), params={"lr": (0.01,)}),
             Grid(CITATION_GRAPHS, BOTH, RATES, ("mcr2",), params={"output": ("l2",)}),
+            Grid(("citeseer",), BOTH, RATES, ("pignn",), params={"estimator_decay": (5e-4,)}),
         ),
     ),
     "clean": Study(

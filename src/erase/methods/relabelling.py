@@ -114,7 +114,10 @@ class Relabelling(NodeClassifier):
 
     @property
     def quality_(self) -> Floats:
-        """Probability that the given label is right [N]; NaN where none is given."""
+        """Probability that the given label is right [N].
+
+        NaN where none is given, and where nobody can tell: the class has no other label.
+        """
         quality: Floats = self._fitted().weights["quality"].numpy()
         return np.where(quality < 0, np.nan, quality)
 
