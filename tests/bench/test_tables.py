@@ -571,3 +571,9 @@ def test_whatever_was_run_has_a_table() -> None:
         ("Cora", "ERASE", "pair 0.3", 70),
         ("graph", "CE", "clean", 90),
     ]
+
+
+def test_without_erase_nothing_is_said_of_its_distance() -> None:
+    assert not any(
+        "within 1.5 points" in note for note in build("main", [record(0.7, method="ce")]).notes
+    )

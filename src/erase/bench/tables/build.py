@@ -233,6 +233,8 @@ def _closeness(table: Table) -> tuple[str, ...]:
     if table.name not in ("main", "arxiv") or not table.is_comparable:
         return ()
     spots = [spot for spot in table.compared() if spot.row.key == "erase"]
+    if not spots:
+        return ()
     far = [spot for spot in spots if is_far(spot, CLOSE)]
     listed = ", ".join(f"{spot.place} {signed(spot.entry.difference or 0, 2)}" for spot in far)
     return (
