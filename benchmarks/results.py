@@ -93,12 +93,8 @@ last table says: most records were made with `--device cuda --precision tf32`.""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
 OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
-APART = (
-    OTHER_DRAWS,
-    OTHER_PRECISION,
-    OTHER_SETTINGS,
-    PICTURES,
-)  # studies whose runs must not mix with others'
+# studies whose runs must not mix with others'
+APART = (OTHER_DRAWS, OTHER_PRECISION, OTHER_SETTINGS, PICTURES)
 OTHER_PICTURES = {PICTURE: "time and memory of an epoch by the size of the graph"}
 
 

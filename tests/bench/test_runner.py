@@ -870,3 +870,17 @@ def test_a_record_is_written_after_its_arrays(
     with pytest.raises(KeyboardInterrupt):
         run_here(path, [cell()], replace(STUDY, keep_embeddings=True))
     assert arrays_path(path, cell()).exists()
+
+
+def test_any_change_to_the_source_is_told(tmp_path: Path) -> None:
+    def digest(files: dict[str, str]) -> str:
+        package = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name, text in files.items():
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text(text)
+        return runner._source(package)
+
+    before = {"a.py": "1", "room/b.py": "2"}
+    assert digest(before) == digest(before | {"notes.txt": "nothing that runs"})
+    others = [before | {"room/b.py": "3"}, {"a.py": "1", "b.py": "2"}, {"a.py": "1"}]
+    assert len({digest(files) for files in [before, *others]}) == 4

@@ -250,6 +250,9 @@ def test_time_is_per_epoch_dataset_and_machine() -> None:
         record(0.8, 3, machine="CPU", seconds=None, epochs=300),
         record(None, 4, machine="CPU", seconds=9.0, epochs=1, error="EraseError: no"),
         record(0.8, 0, machine="CPU", method="label-propagation", seconds=1.0, epochs=0),
+        # not what is shown
+        record(0.8, machine="GPU", seconds=9.0, epochs=1, batch=99, params={"eps2": 0.5}),
+        record(0.8, machine="GPU", seconds=9.0, epochs=1, batch=99, kept=4),
     ]
     table = build("time", records)
     assert [panel.title for panel in table.panels] == [

@@ -462,6 +462,21 @@ def test_noise_and_holdout_reach_the_search(tmp_path: Path) -> None:
     assert told["validation_labels"] == len(task.val_index)
 
 
+def test_after_noise_the_command_trains_on_what_was_tuned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(graph(), tmp_path / "graph.npz")
+    arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4"]
+    assert main([*arguments, "--trials", "1", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "Best of trial: " in said
+    command = shlex.split(said.splitlines()[-1])
+    assert main([*command[1:], "--device", "cpu", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
+    told = json.loads((tmp_path / "fit" / "summary.json").read_text())
+    assert told["noise"] == "symmetric:0.4"
+    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+
+
 def test_a_method_that_must_know_the_noise_rate_is_told(tmp_path: Path) -> None:
     write_graph(graph(), tmp_path / "graph.npz")
     arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4", "--quiet"]

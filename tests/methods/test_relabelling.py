@@ -356,6 +356,8 @@ def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> N
     others = given[given != lone]
     assert (model.quality_[others] > 0.5).mean() > 0.9
     assert model.transition_.diagonal()[:2].min() > 0.7
+    mixture, _, _ = mixture_of(data)
+    assert mixture._some.tolist() == np.flatnonzero(given != lone).tolist()
 
 
 def test_one_label_a_class_trains_and_is_not_judged() -> None:
@@ -369,3 +371,6 @@ def test_one_label_a_class_trains_and_is_not_judged() -> None:
     np.testing.assert_array_equal(model.transition_, np.eye(2))
     assert model.labels_[first].tolist() == [0, 1]
     assert model.score(data) > 0.6
+    mixture, _, _ = mixture_of(data, rounds=0)
+    mean = mixture._mix(candidate.proba(-1) for candidate in mixture._candidates)
+    np.testing.assert_allclose(mixture.fit().outcome.proba, mean, atol=1e-6)

@@ -402,9 +402,8 @@ def _failure(cell: Cell, error: str, device: str) -> Record:
 
 
 @cache
-def _source() -> str:
-    """Return twelve hex digits that any change to the package's source changes."""
-    package = Path(__file__).parents[1]
+def _source(package: Path = Path(__file__).parents[1]) -> str:
+    """Return twelve hex digits that any change to a package's source changes."""
     digest = sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())

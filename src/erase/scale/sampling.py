@@ -100,7 +100,7 @@ class _NodeSampler(BaseSampler):  # type: ignore[misc]
     """PyG's interface, of which a loader of nodes needs only one half."""
 
     def sample_from_edges(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("neighbours are sampled around nodes, not around edges")
 
 
 class CSRSampler(_NodeSampler):
