@@ -14,6 +14,7 @@ from torch.nn.functional import normalize
 
 from erase import heads
 from erase.heads import HEADS, Regressions, classify, classify_in_chunks, logistic_regression
+from tf32 import Tf32Products, switch_allows_tf32
 
 TWINS: dict[str, Any] = {
     "logreg": LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000),
@@ -71,6 +72,60 @@ def test_logistic_regression_reaches_scikit_learns_optimum(n: int, d: int, k: in
         coefficients = torch.cat([torch.zeros_like(coefficients), coefficients], 1)
         offsets = torch.cat([torch.zeros(1), offsets])
     assert loss(weight[0], intercept[0]) == pytest.approx(loss(coefficients, offsets), rel=1e-4)
+
+
+def representations(n: int, d: int, collapsed: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return z [1, N, d], of which n train, with a third of their classes [1, n] wrong.
+
+    Collapsed, all rows point nearly the same way: cosines between 0.99998 and 1.
+    """
+    rng = np.random.default_rng(0)
+    y = np.arange(4 * n) % 7
+    z = 0.3 * rng.normal(size=(7, d))[y] + rng.normal(size=(len(y), d))
+    if collapsed:
+        z = 20 * np.abs(rng.normal(size=d)) + 0.1 * z
+    given, moved = y[:n].copy(), rng.permutation(n)[: n // 3]
+    given[moved] = rng.permutation(given[moved])  # every class keeps its size
+    rows = torch.arange(n)[None]
+    return torch.from_numpy(z.astype(np.float32))[None], rows, torch.from_numpy(given)[None]
+
+
+@pytest.mark.parametrize("rounds", [lambda: True, switch_allows_tf32], ids=["always", "by switch"])
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+@pytest.mark.parametrize(("n", "d"), [(140, 512), (700, 96)], ids=["n < d", "n > d"])
+def test_the_head_survives_products_in_tf32(
+    n: int, d: int, collapsed: bool, rounds: Callable[[], bool]
+) -> None:
+    z, rows, y = representations(n, d, collapsed)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with torch.no_grad(), Tf32Products(rounds):
+            ours = classify("logreg", z, rows, y, 7, [0])[0].argmax(1).numpy()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    on_sphere = normalize(z[0].double(), dim=1).numpy()
+    twin = LogisticRegression(C=1.0, tol=1e-10, max_iter=20_000)
+    theirs = twin.fit(on_sphere[:n], y[0].numpy()).predict(on_sphere)
+    assert len(np.unique(theirs)) > 1  # there is something to get wrong
+    assert np.mean(ours == theirs) >= 0.995
+
+
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+def test_regressions_with_soft_targets_survive_tf32(collapsed: bool) -> None:
+    z, _, y = representations(350, 96, collapsed)
+    points = normalize(z[0, :350], dim=1)
+    targets, seen = torch.eye(7)[y], torch.ones(1, 350)
+    weight, intercept = Regressions(points.double()).solve(targets.double(), seen.double(), 3.0)
+    best = (points.double() @ weight[0] + intercept[0]).argmax(1)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products(switch_allows_tf32):
+            rounded = Regressions(points).solve(targets, seen, 3.0)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    ours = (points @ rounded[0][0] + rounded[1][0]).argmax(1)
+    assert len(best.unique()) > 1
+    assert float((ours == best).float().mean()) >= 0.995
 
 
 def test_runs_are_solved_independently() -> None:

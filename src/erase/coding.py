@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from erase.precision import full_float32
+
 # float32 Cholesky of I + c ZᵀZ is trusted up to this condition number; beyond it the SVD is used.
 _WELL_CONDITIONED = 1e6
 # Below this share of d members, a class's own n×n side is cheaper than the d×d one.
@@ -127,6 +129,7 @@ class ClassGrams:
         self.grams = like.new_zeros(num_classes, width, width)
         self.sizes = torch.zeros(num_classes, dtype=torch.int64, device=like.device)
 
+    @full_float32()
     def add(self, z: Tensor, membership: Tensor) -> None:
         """Count rows `z` [n, d] in, which belong to the classes `membership` [n]."""
         order, sizes = _by_class(membership, len(self.sizes))
@@ -165,6 +168,7 @@ class ClassGrams:
         return reduction, rate, class_rate, pull
 
     @staticmethod
+    @full_float32()
     def gradient(z: Tensor, membership: Tensor, pull: Tensor) -> Tensor:
         """Return ∂ΔR/∂z [n, d] at rows `z` of the classes `membership` [n]."""
         order, sizes = _by_class(membership, len(pull))
@@ -177,6 +181,7 @@ class _SharedReduction(Function):
     """ΔR, R and R^C of rows that lie in several places, and the gradient at those here."""
 
     @staticmethod
+    @full_float32()
     def forward(
         ctx: Any,
         z: Tensor,
@@ -234,6 +239,7 @@ def shared_rate_reduction(
 
 class _CodingRate(Function):
     @staticmethod
+    @full_float32()
     def forward(ctx: Any, z: Tensor, eps2: float) -> Tensor:
         n, d = z.shape
         rate, ctx.gradient = _rate(z, d / (max(n, 1) * eps2))
@@ -246,6 +252,7 @@ class _CodingRate(Function):
 
 class _ClassCodingRate(Function):
     @staticmethod
+    @full_float32()
     def forward(ctx: Any, z: Tensor, membership: Tensor, num_classes: int, eps2: float) -> Tensor:
         order, sizes = _by_class(membership, num_classes)
         rate, gradient = _class_rates(z[order], sizes, eps2)
@@ -341,6 +348,7 @@ def _reduction_batched(
 
 class _RateReduction(Function):
     @staticmethod
+    @full_float32()
     def forward(
         ctx: Any,
         z: Tensor,

@@ -17,6 +17,7 @@ from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
 from erase.graph import Graph, Pattern, attend, ragged, sparse_product
+from erase.precision import full_float32
 from erase.scale.disk import OnDisk
 from erase.scale.processes import add_up, count, rank
 
@@ -580,6 +581,7 @@ class RecomputedPass:
             z = self._encoder.hear_second(self._second, rows)
             yield slice(start, start + z.shape[1]), z
 
+    @full_float32()
     def backward(self, slope: Callable[[slice, Tensor], Tensor]) -> None:
         """Add to the parameters' gradients what follows from ∂/∂z, which is `slope(rows, z)`."""
         encoder = self._encoder

@@ -23,10 +23,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.coding import inverse_of_lower
+from erase.precision import full_float32
 from erase.scale.processes import add_up, count
 
-# The intercept is a weight on a constant feature whose square is this: as good as unpenalised.
-_INTERCEPT = 1e3
 # Most accelerated steps. With fewer examples than dimensions the penalty rules and some fifteen
 # reach the optimum to float32's precision; with many examples the bound is looser.
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 70
@@ -40,31 +39,35 @@ ENOUGH_EXAMPLES = 2**18  # for a regression on sampled representations, which ta
 _AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
 
 
+@full_float32()
 def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     r"""Return weights W [R, D, K] and intercepts b [R, 1, K] that minimise Σ CE + ½‖W‖².
 
     This is scikit-learn's ``LogisticRegression(C=1)``, for R runs at once: accelerated proximal
     steps under Böhning's bound ∇² ⪯ ½ ZᵀZ + I, whose factor is computed once, on the smaller side
-    of Z. Nothing waits for the device. A class without an example has intercept −∞.
+    of Z. Rows are centred first: then the bound couples weights and intercepts no longer, and
+    products of rows that are nearly equal keep their digits. Nothing waits for the device. A class
+    without an example has intercept −∞.
 
     Args:
         z: [R, n, D].
         y: [R, n] classes 0 … K−1.
         num_classes: K.
     """
-    runs, n, _ = z.shape
+    runs = len(z)
     if runs > 1 and not z.is_cuda:  # each ends when it is done
         solved = [logistic_regression(z[r, None], y[r, None], num_classes) for r in range(runs)]
         weights, intercepts = (torch.cat(parts) for parts in zip(*solved, strict=True))
         return weights, intercepts
-    constant = z.new_full((runs, n, 1), _INTERCEPT**0.5)
-    return _regress(torch.cat([z, constant], 2), y, num_classes)
+    centre = z.mean(1, keepdim=True)
+    weight, intercept = _regress(z - centre, y, num_classes)
+    return weight, intercept - centre @ weight
 
 
 def _regress(
     z: Tensor, y: Tensor, num_classes: int, total: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Do the work of `logistic_regression`; the last column of z [R, n, D+1] is √_INTERCEPT.
+    """Do the work of `logistic_regression` for rows [R, n, D] whose mean is zero.
 
     With `total`, more of them than there are columns, other processes have the other examples.
     """
@@ -81,28 +84,32 @@ def _regress(
     lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
     inverse = lower.mT @ lower
     solution = ahead = z.new_zeros(runs, gram.shape[1], num_classes)
+    level = level_ahead = z.new_zeros(runs, 1, num_classes)  # the intercepts
     steps = _FEW_EXAMPLES_STEPS if dual else _MANY_EXAMPLES_STEPS
-    push = _momentum(steps, z.device)
+    push = _momentum(steps, z.device).to(z.dtype)
     age = torch.zeros(runs, 1, 1, dtype=torch.int64, device=z.device)
     absent = ~present
     for _ in range(steps):
-        logits = (gram if dual else z) @ ahead
+        logits = (gram if dual else z) @ ahead + level_ahead
         excess = logits.masked_fill_(absent, -torch.inf).softmax(2).sub_(targets)
         del logits
+        surplus = together(excess.sum(1, keepdim=True))  # the intercepts' gradient
         pull = excess if dual else together(z.mT @ excess)
         gradient = torch.addcmul(pull, penalty, ahead)
         stepped = torch.baddbmm(ahead, inverse, gradient, alpha=-1)
-        move = stepped - solution
+        lifted = level_ahead - 2 / n * surplus
+        move, lift = stepped - solution, lifted - level
         slope = ((gram @ move if dual else move) * gradient).sum((1, 2), keepdim=True)
+        slope = slope + (lift * surplus).sum((1, 2), keepdim=True)
         age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
+        solution, level = stepped, lifted
         if not z.is_cuda and float(slope.abs().max()) < _SMALL_PROMISE * n:
-            solution = stepped
             break
-        ahead = torch.addcmul(stepped, push[age].to(move.dtype), move)
-        solution, age = stepped, age + 1
+        ahead = torch.addcmul(stepped, push[age], move)
+        level_ahead = torch.addcmul(lifted, push[age], lift)
+        age = age + 1
     weight = z.mT @ solution if dual else solution
-    intercept = weight[:, -1:] * _INTERCEPT**0.5
-    return weight[:, :-1], intercept.masked_fill(~present, -torch.inf)
+    return weight, level.masked_fill(absent, -torch.inf)
 
 
 def _alone(sums: Tensor) -> Tensor:
@@ -130,10 +137,15 @@ class Regressions:
     def __init__(self, rows: Tensor, many: int | None = None) -> None:
         self.rows = rows
         self._many = len(rows) if many is None else many
-        self._z = torch.cat([rows, rows.new_full((len(rows), 1), _INTERCEPT**0.5)], 1)
-        self._gram = self._z.T @ self._z
+        # Centred, so that the bound couples weights and intercepts no longer. The last column is
+        # the intercept's.
+        self._centre = rows.mean(0, keepdim=True)
+        self._z = torch.cat([rows - self._centre, rows.new_ones(len(rows), 1)], 1)
+        with full_float32():
+            self._gram = self._z[:, :-1].T @ self._z[:, :-1]
         self._inverses: dict[float, Tensor] = {}
 
+    @full_float32()
     def solve(
         self,
         targets: Tensor,
@@ -164,13 +176,16 @@ class Regressions:
             few = Regressions(self.rows[::stride])
             start = few.solve(targets[:, ::stride], seen[:, ::stride], strength * stride)
         if start is not None:
-            constant = start[1].nan_to_num(neginf=0.0) / _INTERCEPT**0.5
-            solution = ahead = torch.cat([start[0], constant], 1).permute(2, 0, 1).contiguous()
+            level = start[1].nan_to_num(neginf=0.0) + self._centre @ start[0]
+            solution = ahead = torch.cat([start[0], level], 1).permute(2, 0, 1).contiguous()
+        penalised = z.new_ones(d)
+        penalised[-1] = 0.0
         push = _momentum(_SOFT_TARGETS_STEPS, z.device).to(z.dtype)
         age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
         done = torch.zeros(runs, 1, dtype=torch.bool, device=z.device)
         for _ in range(_SOFT_TARGETS_STEPS):
-            gradient = torch.add(ahead, self._pull(ahead, wanted, absent, seen), alpha=strength)
+            pull = self._pull(ahead, wanted, absent, seen)
+            gradient = torch.add(ahead * penalised, pull, alpha=strength)
             stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
             move = stepped - solution
             slope = (move * gradient).sum((0, 2))[:, None]
@@ -182,10 +197,9 @@ class Regressions:
             ahead = torch.addcmul(solution, push[age], move)
             age = age + 1
         solution = solution.permute(1, 2, 0)  # [M, D+1, K]
-        intercept = (solution[:, -1:] * _INTERCEPT**0.5).masked_fill(
-            absent.permute(1, 2, 0), -torch.inf
-        )
-        return solution[:, :-1].contiguous(), intercept
+        weight = solution[:, :-1].contiguous()
+        intercept = solution[:, -1:] - self._centre @ weight
+        return weight, intercept.masked_fill(absent.permute(1, 2, 0), -torch.inf)
 
     def _solve_apart(
         self,
@@ -217,11 +231,18 @@ class Regressions:
         return pull.view_as(ahead)
 
     def _inverse(self, strength: float) -> Tensor:
-        """Return (½ C ZᵀZ + I)⁻¹, which bounds the curvature whatever rows are overlooked."""
+        """Return the inverse of a bound on the curvature, whatever rows are overlooked [D+1, D+1].
+
+        (½ C ZᵀZ + I)⁻¹ for the weights, 2 / (C n) for the intercept, which is not penalised.
+        """
         if strength not in self._inverses:
+            n, d = self._z.shape
             bound = 0.5 * strength * self._gram
             bound.diagonal().add_(1.0)
-            self._inverses[strength] = torch.cholesky_inverse(torch.linalg.cholesky(bound))
+            inverse = bound.new_zeros(d, d)
+            inverse[:-1, :-1] = torch.cholesky_inverse(torch.linalg.cholesky(bound))
+            inverse[-1, -1] = 2 / (strength * n)
+            self._inverses[strength] = inverse
         return self._inverses[strength]
 
 
@@ -239,14 +260,15 @@ def _momentum(steps: int, device: torch.device) -> Tensor:
     return torch.tensor(pushes, device=device)
 
 
+@full_float32()
 def _by_logistic_regression(
     z: Tensor, rows: Tensor, y: Tensor, num_classes: int, seeds: Sequence[int]
 ) -> Tensor:
-    length = torch.linalg.vector_norm(z, dim=2, keepdim=True).clamp(min=1e-12)
-    chosen = rows[..., None]
-    examples = z.gather(1, chosen.expand(-1, -1, z.shape[2])) / length.gather(1, chosen)
-    weight, intercept = logistic_regression(examples, y, num_classes)
-    proba: Tensor = (z @ weight / length + intercept).softmax(2)
+    unit = normalize(z, dim=2)
+    examples = unit.gather(1, rows[..., None].expand(-1, -1, z.shape[2]))
+    centre = examples.mean(1, keepdim=True)
+    weight, intercept = logistic_regression(examples - centre, y, num_classes)
+    proba: Tensor = ((unit - centre) @ weight + intercept).softmax(2)
     return proba
 
 
@@ -260,6 +282,7 @@ class RowsOfZ(Protocol):
         """Return [R, N, C] from `work`, which makes [R, M, C] of the z of some rows."""
 
 
+@full_float32()
 def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_classes: int) -> Tensor:
     """Return what logistic regression says of every node [1, N, K]; those of `rows` alone are held.
 
@@ -275,23 +298,27 @@ def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_clas
     stride = -(-rows.numel() // ENOUGH_EXAMPLES)
     rows, y = rows[::stride].contiguous(), y[::stride]
     shared = count() > 1 and rows.numel() > width  # each process has the examples of its chunks
-    examples = torch.zeros(1, rows.numel(), width + 1, device=rows.device)
+    examples = torch.zeros(1, rows.numel(), width, device=rows.device)
     own, filled = torch.zeros_like(y), 0
     for nodes, some in z.chunks():
         ends = rows.new_tensor([nodes.start, nodes.stop])
         first, last = torch.searchsorted(rows, ends).tolist()
         start = filled if shared else first
         places = slice(start, start + last - first)
-        examples[:, places, :-1] = normalize(some[:, rows[first:last] - nodes.start], dim=2)
+        examples[:, places] = normalize(some[:, rows[first:last] - nodes.start], dim=2)
         own[places] = y[first:last]
         filled += last - first
     if shared:
         examples, y = examples[:, :filled], own[:filled]
     else:
         add_up(examples)
-    examples[..., -1] = _INTERCEPT**0.5
+    centre = examples.sum(1, keepdim=True)
+    if shared:
+        add_up(centre)
+    centre /= rows.numel()
+    examples -= centre
     weight, intercept = _regress(examples, y[None], num_classes, rows.numel() if shared else None)
-    return z.map(lambda some: (normalize(some, dim=2) @ weight + intercept).softmax(2))
+    return z.map(lambda some: ((normalize(some, dim=2) - centre) @ weight + intercept).softmax(2))
 
 
 def _linear_svm(seed: int) -> LinearSVC:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from erase.heads import Regressions
+from erase.precision import full_float32
 from erase.seeds import numpy_stream
 from erase.task import NodeTask
 from erase.train import Fit, Outcome
@@ -95,6 +96,7 @@ class _Candidate:
         """Weights and intercepts."""
         return self.weights, self.intercepts
 
+    @full_float32()
     def proba(self, model: int) -> Floats:
         """Return the probabilities of all nodes [N, K] by one of the F+1 classifiers."""
         logits = self.view @ self.weights[model] + self.intercepts[model]
@@ -284,6 +286,7 @@ class Mixture:
         return _of_own_fold(candidate, rows, self._fold)
 
 
+@full_float32()
 def _of_own_fold(candidate: _Candidate, rows: Tensor, fold: Nodes) -> Floats:
     """Return the probabilities of each row [n, K] by the classifier with its fold's number."""
     said = np.empty((len(rows), candidate.weights.shape[2]))
@@ -323,6 +326,7 @@ def _classifiers(
     ]
 
 
+@full_float32()
 def _class_means(
     name: str,
     number: int,

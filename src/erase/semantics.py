@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from erase.graph import Graph, Normalisation, propagate
+from erase.precision import full_float32
 
 PrototypeLabels = Literal["softmax", "absolute"]
 
@@ -44,6 +45,7 @@ def denoise(
     return propagate(*operator, labels, keep=keep, steps=steps, restart=restart)
 
 
+@full_float32()
 def prototypes(z: Tensor, members: Tensor) -> Tensor:
     """Return the mean representation c_j [..., K, D] of every class (eq. 6), zero where empty.
 
@@ -55,6 +57,7 @@ def prototypes(z: Tensor, members: Tensor) -> Tensor:
     return (members.mT @ z) / members.sum(-2).clamp(min=1.0)[..., None]
 
 
+@full_float32()
 def prototype_labels(z: Tensor, centres: Tensor, kind: PrototypeLabels) -> Tensor:
     """Return L^proto [..., N, K] from s_ij = cos(z_i, c_j): its softmax over j (eq. 7), or |s|.
 

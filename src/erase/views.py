@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.graph import Pattern
+from erase.precision import full_float32
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
@@ -101,6 +102,7 @@ def _scipy_csr(x: Tensor) -> Any:
     return sp.csr_matrix(parts, shape=x.shape)
 
 
+@full_float32()
 def nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the symmetric graph of nearest neighbours: its edges [2, M] and their cosines [M].
 
@@ -163,6 +165,7 @@ class _Cosines:
         return pattern.matmul(self._values, chosen).T.contiguous()
 
 
+@full_float32()
 def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return what `nearest` returns, but for some neighbours that are missed, in N^1.5 time.
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
 from conftest import two_communities
+from erase.datasets import load_dataset
 from erase.errors import EraseError
 from erase.io import save_arrays
 from erase.methods import METHODS, NodeClassifier, load_model
@@ -28,6 +29,7 @@ from erase.methods.base import (
 from erase.methods.network import NetworkClassifier
 from erase.noise import corrupt
 from erase.task import NodeTask
+from tf32 import Tf32Products, switch_allows_tf32
 
 # small enough for a test; everything else is the default
 SMALL: dict[str, Any] = {
@@ -366,6 +368,46 @@ def test_many_runs_need_one_graph(name: str, communities: Data) -> None:
 def test_a_gpu_learns_as_well(name: str, communities: Data) -> None:
     longer = {"epochs": 40} if name in NETWORKS else {}
     assert small(name, device="cuda", **longer).fit(communities).score(communities) > 0.8
+
+
+def test_reduced_precision_changes_no_answer(name: str) -> None:
+    graph = corrupt(two_communities(seed=3), "symmetric", 0.3, seed=0)
+    plain = small(name, dropout=0.0) if name in NETWORKS else small(name)
+    plain.fit(graph)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products(switch_allows_tf32) as products:
+            rounded = plain.__class__(**plain.get_params()).fit(graph)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert np.mean(plain.predict() == rounded.predict()) >= 0.98
+    np.testing.assert_allclose(rounded.predict_proba(), plain.predict_proba(), atol=0.05)
+    assert (products.rounded > 0) == (name in NETWORKS)  # the encoders' products alone
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cpu_gpu_and_tf32_agree_on_a_hard_cell(name: str) -> None:
+    """Half of the labels wrong, in one direction: where ERASE's head once lost its digits."""
+    truth = load_dataset("debian")
+    graph = corrupt(truth, "asymmetric", 0.5, seed=1, on="train+val")
+    params: dict[str, Any] = {"dropout": 0.0, "epochs": 40} if name in NETWORKS else {}
+    seeds = range(5)
+    scores, answers = {}, {}
+    for arithmetic in ("cpu", "cuda", "tf32"):
+        device = "cpu" if arithmetic == "cpu" else "cuda"
+        torch.set_float32_matmul_precision("high" if arithmetic == "tf32" else "highest")
+        try:
+            models = METHODS[name](device=device, **params).fit_many([graph], seeds)
+        finally:
+            torch.set_float32_matmul_precision("highest")
+        scores[arithmetic] = np.array([model.score(truth) for model in models])
+        answers[arithmetic] = np.stack([model.predict() for model in models])
+    for other in ("cuda", "tf32"):
+        error = np.sqrt((scores["cpu"].var(ddof=1) + scores[other].var(ddof=1)) / len(seeds))
+        print(name, other, scores["cpu"].mean(), scores[other].mean(), error)
+        print("agree", np.mean(answers["cpu"] == answers[other]))
+        assert abs(scores["cpu"].mean() - scores[other].mean()) <= max(0.01, error)
 
 
 @pytest.mark.gpu

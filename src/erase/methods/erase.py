@@ -30,6 +30,7 @@ from erase.methods.base import (
 )
 from erase.methods.network import SHARED_SETTINGS, Batch, NetworkClassifier, NetworkLearner
 from erase.mixture import relabel
+from erase.precision import full_float32
 from erase.scale.processes import add_up, average_gradients, count, rank
 from erase.semantics import (
     PrototypeLabels,
@@ -419,6 +420,7 @@ class _EraseLearner(NetworkLearner):
         return prototype_labels(z, prototypes(z, self.members), self.method.prototype)
 
     @torch.no_grad()
+    @full_float32()
     def _prototype_labels_of(self, z: RecomputedPass | Survey) -> Tensor:
         """Return what representations that come in chunks say of all nodes [1, N, K]."""
         centres = self.denoised.new_zeros(1, self.num_classes, self.method.width)
@@ -508,5 +510,6 @@ class _Linear(nn.Module):
         self.weight = nn.Parameter(torch.zeros(runs, in_width, out_width))
         self.bias = nn.Parameter(torch.zeros(runs, 1, out_width))
 
+    @full_float32()
     def forward(self, z: Tensor) -> Tensor:
         return torch.baddbmm(self.bias, z, self.weight)

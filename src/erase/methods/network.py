@@ -24,6 +24,7 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
+from erase.precision import full_float32
 from erase.scale.processes import average_gradients, count, own_rows, put_together
 from erase.scale.sampling import Sample, SampledNeighbours
 from erase.seeds import torch_stream
@@ -316,6 +317,7 @@ class NetworkLearner(Learner):
         self.descend(self.minimised(watched))
         return {name: value.detach() for name, value in watched.items()}
 
+    @full_float32()
     def descend(self, losses: Tensor) -> None:
         """Take an optimiser's step down the `losses` [R], whose runs share no parameter."""
         self.optimiser.zero_grad()

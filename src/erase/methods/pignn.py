@@ -22,6 +22,7 @@ from torch.nn.functional import softplus
 from erase.graph import Graph
 from erase.methods.base import COUNT, Constraint, Number, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.precision import full_float32
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, mean_cross_entropy
 
@@ -96,6 +97,7 @@ def _cost_of_zeros(logits: Tensor, trust: Tensor) -> tuple[Tensor, Tensor]:
     return cost, slope
 
 
+@full_float32()
 def _over_all_pairs(both: Tensor, trust: Tensor) -> tuple[Tensor, Tensor]:
     """Return Σ_ij M softplus(s_ij) [2, R] and its gradient, as if Y were zero everywhere."""
     _, runs, n, _ = both.shape

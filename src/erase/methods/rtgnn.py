@@ -20,6 +20,7 @@ from erase.encoders import Encoder, Features, GCNLayer, Streams
 from erase.graph import Graph, Pattern, sparse_product
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.precision import full_float32
 from erase.seeds import torch_stream
 from erase.task import NodeTask
 from erase.train import Learner, Outcome, at_nodes
@@ -166,6 +167,7 @@ def normalised_weights(links: Links, weights: Tensor) -> Tensor:
     return weights * scale[links.pattern.rows] * scale[links.pattern.indices]
 
 
+@full_float32()
 def reconstruction_loss(links: Links, alike: Tensor, h: Tensor, negatives: int) -> Tensor:
     """Return [Σ_neg (h_i·h_j)² + Σ_pos (1 − h_i·h_j)²] · N / (#neg + #pos) of each run [R].
 

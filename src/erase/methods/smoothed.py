@@ -19,6 +19,7 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
+from erase.precision import full_float32
 from erase.task import NodeTask
 from erase.train import Fit, Loop, Outcome
 from erase.views import smoothed_view
@@ -92,6 +93,7 @@ class SmoothedLogReg(NodeClassifier):
         embedding = view.cpu()  # one for all runs
         return [self._fit_labels(task, view, embedding) for task in tasks]
 
+    @full_float32()
     def _fit_labels(self, task: NodeTask, view: Tensor, embedding: Tensor) -> Fit:
         """Return the regression on the labels of one run."""
         used = task.train_mask | task.val_mask if self.validation else task.train_mask
