@@ -1,11 +1,13 @@
 """Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given as drawn_by_chance
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from erase.auditing.decision import decide, flag
+from erase.auditing.decision import _rate_interval, decide, flag
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -95,6 +97,52 @@ def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
     assert ((found.verdict == "wrong") == wrong).all()
     assert ((found.verdict == "right") == (~found.is_issue & sure)).all()
     assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_few_labels_have_a_wide_interval() -> None:
+    """None of nine labels is wrong: with 95 % certainty no more than 28 % of such labels are."""
+    given = np.repeat([0, 1, 2], 3)
+    found = decide(given, 0.0001 + 0.9997 * np.eye(3)[given], max_false_alarms=0.2)
+    assert found.noise_rate.value < 0.05
+    assert found.noise_rate.low < 0.01
+    assert 0.28 < found.noise_rate.high < 0.4
+
+
+def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
+    resampled = np.random.default_rng(0).normal(0.2, 0.006, size=50)
+    low, high = _rate_interval(0.2, resampled, labels=10_000)
+    assert low == pytest.approx(np.percentile(resampled, 5), abs=0.002)
+    assert high == pytest.approx(np.percentile(resampled, 95), abs=0.002)
+    wide = np.random.default_rng(0).normal(0.2, 0.02, size=50)
+    assert _rate_interval(0.2, wide, labels=10_000) == tuple(np.percentile(wide, (5, 95)))
+    low, high = _rate_interval(0.0, np.zeros(50), labels=10_000)
+    assert low == 0
+    assert high == pytest.approx(3 / 10_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 9), (2, 9), (9, 9), (30, 200)])
+def test_the_interval_of_a_count_is_that_of_clopper_and_pearson(wrong: int, labels: int) -> None:
+    """Written from its definition: rates at which so many, or so few, are a 5 % chance."""
+    from scipy.stats import binom
+
+    rates = np.linspace(0, 1, 20_001)
+    many, few = binom.sf(wrong - 1, labels, rates), binom.cdf(wrong, labels, rates)
+    low, high = _rate_interval(wrong / labels, np.full(50, wrong / labels), labels)
+    assert low == pytest.approx(rates[many >= 0.05].min(), abs=1e-4)
+    assert high == pytest.approx(rates[few >= 0.05].max(), abs=1e-4)
+
+
+@drawn_by_chance(
+    st.one_of(st.sampled_from([0.0, 1e-300, 1e-16, 1 - 1e-16, 1.0]), st.floats(0, 1)),
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    st.integers(2, 100_000),
+)
+def test_an_interval_holds_its_value_and_is_never_a_point(
+    rate: float, resampled: list[float], labels: int
+) -> None:
+    low, high = _rate_interval(rate, np.array(resampled), labels)
+    assert 0 <= low <= rate <= high <= 1
+    assert low < high
 
 
 def test_more_false_alarms_flag_more_labels() -> None:

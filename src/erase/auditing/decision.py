@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 
 from erase.errors import EraseError
 from erase.seeds import numpy_stream
@@ -19,6 +20,7 @@ Classes = NDArray[np.int64]
 _FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weigh a choice
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
+_ROUNDING = 1e-9  # of counts
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,14 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     wrong = is_issue & sure & (suggested != given)
     verdict = np.where(wrong, "wrong", np.where(is_issue | ~sure, "can't tell", "right"))
     low, high = np.percentile(transitions, _INTERVAL, axis=0)
-    rate = max(0.0, float(1 - quality[judged].mean()))
+    rate = min(max(0.0, float(1 - quality[judged].mean())), 1.0)
     return Decision(
         quality=quality,
         posterior=posterior,
         suggested=suggested,
         is_issue=is_issue,
         verdict=verdict,
-        noise_rate=Estimate(rate, *_around(rate, rates)),
+        noise_rate=Estimate(rate, *_rate_interval(rate, rates, int(judged.sum()))),
         transition=transition,
         transition_low=np.minimum(low, transition),
         transition_high=np.maximum(high, transition),
@@ -166,9 +168,24 @@ def _resampled(given: Classes, proba: Floats, choices: Choices, seed: int) -> tu
     return np.array(rates), np.array(transitions)
 
 
-def _around(value: float, samples: Floats) -> tuple[float, float]:
-    low, high = np.percentile(samples, _INTERVAL)
-    return min(float(low), value), max(float(high), value)
+def _rate_interval(rate: float, resampled: Floats, labels: int) -> tuple[float, float]:
+    """Return the 90 % interval of the noise rate: that of the resamples, or of the count if wider.
+
+    Resamples tell how far the estimate depends on which labels there are and on the noise model.
+    They cannot tell that few labels may all be right by luck: where no label is thought wrong, none
+    is in any resample. So each end is at least as far out as that of the Clopper–Pearson interval
+    of n·rate wrong labels among n, Beta quantiles that are defined for fractions of a label too.
+
+    >>> low, high = _rate_interval(0.0, np.zeros(50), labels=9)
+    >>> low, round(high, 3)
+    (0.0, 0.283)
+    """
+    low, high = np.percentile(resampled, _INTERVAL)
+    tails = [percentile / 100 for percentile in _INTERVAL]
+    wrong, right = labels * rate, labels * (1 - rate)
+    fewest = beta.ppf(tails[0], wrong, right + 1) if wrong > _ROUNDING else 0.0
+    most = beta.ppf(tails[1], wrong + 1, right) if right > _ROUNDING else 1.0
+    return min(float(low), float(fewest), rate), max(float(high), float(most), rate)
 
 
 def lonely_labels(count: int) -> EraseError:
