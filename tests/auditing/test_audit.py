@@ -104,6 +104,22 @@ def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
     assert repr(audited) == words
 
 
+def test_a_good_judge_leaves_right_labels_alone() -> None:
+    """Labels that the judge is sure are right were flagged once, and dropped, to use up alarms."""
+    clean = two_communities(1, size=60, classes=3)
+    noisy = erase.corrupt(clean, "symmetric", 0.1, seed=0, on="train+val")
+    found = erase.audit(noisy, max_false_alarms=0.4)
+    flagged = found.issues[found.issues["is_issue"]]
+    assert len(flagged) > 5
+    assert (flagged["suggested"] != flagged["given"]).all()
+    assert flagged["quality"].max() < 0.5
+    cleaned = found.clean_graph(noisy)
+    kept = found.decision.suggested == found.given[found.given >= 0]
+    np.testing.assert_array_equal(
+        cleaned.y[found.given >= 0].numpy()[kept], found.given[found.given >= 0][kept]
+    )
+
+
 def test_evidence_of_a_row_is_that_of_its_node(audited: erase.Audit) -> None:
     for row in audited.issues.head(20).itertuples():
         around = audited.edge_index[1, audited.edge_index[0] == row.node]

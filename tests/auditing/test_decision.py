@@ -7,7 +7,7 @@ from hypothesis import given as drawn_by_chance
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from erase.auditing.decision import _rate_interval, decide, flag
+from erase.auditing.decision import _rate_interval, decide, flag, verdicts
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -91,12 +91,50 @@ def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
     if found.is_issue.any():
         assert found.expected_false_alarms == pytest.approx(found.quality[found.is_issue].mean())
         assert found.threshold == found.quality[found.is_issue].max()
-        assert (found.quality[~found.is_issue] > found.threshold).all()
-    sure = found.posterior.max(1) > 0.5
-    wrong = found.is_issue & sure & (found.suggested != given)
+    other = found.suggested != given
+    assert other[found.is_issue].all()
+    if found.is_issue.any() and limit < 0.5:
+        assert (found.quality[other & ~found.is_issue] > found.threshold).all()
+    assert found.is_issue.sum() == (other.sum() if limit >= 0.5 else found.is_issue.sum())
+    wrong = found.is_issue & (found.posterior.max(1) > 0.5)
     assert ((found.verdict == "wrong") == wrong).all()
-    assert ((found.verdict == "right") == (~found.is_issue & sure)).all()
+    assert ((found.verdict == "right") == (found.quality > 0.5)).all()
     assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:
+    """A judge that is sure and right leaves room for false alarms, which nobody has to use up."""
+    true, given, proba = drawn(2_000, symmetric(4, 0.1), spread=30.0)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert (found.suggested != given)[found.is_issue].all()
+    assert found.quality[found.is_issue].max() < 0.5
+    assert found.is_issue.sum() == pytest.approx((given != true).sum(), rel=0.05)
+    assert found.expected_false_alarms < 0.05
+    everything = decide(given, proba, max_false_alarms=1.0)
+    assert (everything.is_issue == (everything.suggested != given)).all()
+
+
+def test_verdicts_by_hand() -> None:
+    posterior = np.array(
+        [
+            [0.1, 0.9, 0.0],  # another class is more probable than all others together
+            [0.3, 0.4, 0.3],  # another class is the most probable, but not by so much
+            [0.4, 0.3, 0.3],  # the given class is the most probable, though hardly
+            [0.9, 0.1, 0.0],
+            [0.2, 0.4, 0.4],
+            [0.5, 0.5, 0.0],  # no class is more probable than the given one
+        ]
+    )
+    given = np.array([0, 0, 0, 0, 1, 1])
+    flagged, verdict = verdicts(given, posterior, 0.2)
+    assert flagged.tolist() == [True, True, False, False, False, False]
+    unsure = ["can't tell"]
+    assert verdict.tolist() == ["wrong", *unsure * 2, "right", *unsure * 2]
+    flagged, verdict = verdicts(given, posterior, 0.15)
+    assert flagged.tolist() == [True] + [False] * 5
+    flagged, verdict = verdicts(given, posterior, 0.0)
+    assert not flagged.any()
+    assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
 
 
 def test_few_labels_have_a_wide_interval() -> None:
@@ -179,13 +217,16 @@ def test_the_seed_decides_folds_and_samples() -> None:
 
 
 def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
-    """Twenty labels the judge calls wrong, twenty right, and one of a class nobody has seen."""
-    given = np.array([0] * 20 + [1] * 20)
-    proba = np.tile([0.02, 0.97, 0.01], (40, 1))
+    """Five labels the judge calls wrong, forty right, and one of a class nobody has seen."""
+    given = np.array([0] * 25 + [1] * 20)
+    proba = np.array(
+        [[0.02, 0.97, 0.01]] * 5 + [[0.97, 0.02, 0.01]] * 20 + [[0.02, 0.97, 0.01]] * 20
+    )
     without = decide(given, proba, max_false_alarms=1.0)
-    found = decide(np.append(given, 2), np.vstack([proba, np.ones(3)]), max_false_alarms=1.0)
-    assert without.is_issue.all()
-    assert found.is_issue.tolist() == [True] * 40 + [False]
+    found = decide(np.append(given, 2), np.vstack([proba, [0.7, 0.3, 0.0]]), max_false_alarms=1.0)
+    assert without.is_issue.tolist() == [True] * 5 + [False] * 40
+    assert found.is_issue.tolist() == [*without.is_issue.tolist(), False]
+    assert found.suggested[-1] != 2
     assert found.verdict[-1] == "can't tell"
     np.testing.assert_allclose(found.quality[:-1], without.quality)
     assert found.noise_rate == without.noise_rate

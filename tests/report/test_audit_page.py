@@ -185,6 +185,12 @@ def test_the_lead_counts(audit: Audit, page: AuditPage) -> None:
     assert f"300 nodes in 13 classes, {len(pairs):,} edges, and {len(audit.issues)} gi" in page.lead
 
 
+def test_the_page_says_that_only_doubtful_labels_are_flagged(page: AuditPage) -> None:
+    told = words(page)
+    assert "Among the labels for which another class is more probable" in told
+    assert "A label whose own class is the most probable is never flagged." in told
+
+
 def test_arrays_hold_the_audit(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
     labelled = audit.given >= 0
     decision = audit.decision

@@ -17,6 +17,8 @@ from erase.transition import Choices, choose, log_proba, maximise, posteriors, p
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
+CANNOT_TELL = "can't tell"
+
 _FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weigh a choice
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
@@ -39,8 +41,8 @@ class Decision:
     Attributes:
         quality: [n] P(the given label is right): 1 surely right, 0 surely wrong.
         posterior: [n, K] P(true class | node, given label).
-        suggested: [n] the most probable class.
-        is_issue: [n] whether the label is flagged.
+        suggested: [n] the most probable class; the given one where no other is more probable.
+        is_issue: [n] whether the label is flagged; another class is then suggested.
         verdict: [n] "right", "wrong" or "can't tell".
         noise_rate: the share of wrong labels.
         transition: [K, K] P(given class | true class), ``[true, given]``.
@@ -66,11 +68,9 @@ class Decision:
 def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int = 0) -> Decision:
     """Return what `proba` says about the `given` labels.
 
-    Flagged are the labels of least quality, as many as keep their mean quality, which is the
-    expected share of false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where
-    another class is more probable than all the rest together; otherwise nobody can tell what it
-    should be. The only label of its class is never flagged, and nobody can tell: whoever judged it
-    had not seen its class. Such labels have no part in T nor in the noise rate. Cost: linear in n.
+    Labels are flagged by :func:`verdicts`. The only label of its class is never flagged, and nobody
+    can tell: no model has seen another of its class. Such labels have no part in T nor in the noise
+    rate. Cost: linear in n.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -87,27 +87,54 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     transition = choices.transition
     rates, transitions = _resampled(given[judged], proba[judged], choices, seed)
     quality = posterior[np.arange(len(given)), given]
-    suggested = posterior.argmax(1)
-    is_issue = np.zeros(len(given), dtype=bool)
-    is_issue[judged] = flag(quality[judged], max_false_alarms)
-    sure = judged & (posterior.max(1) > 0.5)
-    wrong = is_issue & sure & (suggested != given)
-    verdict = np.where(wrong, "wrong", np.where(is_issue | ~sure, "can't tell", "right"))
+    is_issue, verdict = verdicts(given, posterior, max_false_alarms)
     low, high = np.percentile(transitions, _INTERVAL, axis=0)
     rate = min(max(0.0, float(1 - quality[judged].mean())), 1.0)
+    within = _rate_interval(rate, rates, int(judged.sum()))
     return Decision(
         quality=quality,
         posterior=posterior,
-        suggested=suggested,
+        suggested=_suggested(given, posterior),
         is_issue=is_issue,
         verdict=verdict,
-        noise_rate=Estimate(rate, *_rate_interval(rate, rates, int(judged.sum()))),
+        noise_rate=Estimate(rate, *within),
         transition=transition,
         transition_low=np.minimum(low, transition),
         transition_high=np.maximum(high, transition),
         expected_false_alarms=float(quality[is_issue].mean()) if is_issue.any() else 0.0,
         threshold=float(quality[is_issue].max()) if is_issue.any() else 0.0,
     )
+
+
+def verdicts(
+    given: Classes, posterior: Floats, max_false_alarms: float
+) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    """Return which labels are flagged [n], and the verdict on each [n].
+
+    Only a label for which another class is more probable can be flagged. Of these, flagged are the
+    labels of least quality, as many as keep their mean quality, which is the expected share of
+    false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where the suggested
+    class is more probable than all others together. A label is "right" where the given class is.
+    Of all other labels nobody can tell.
+
+    Args:
+        given: [n] classes; the only label of its class is not flagged.
+        posterior: [n, K] P(true class | node, given label).
+        max_false_alarms: the largest expected share of right labels among the flagged.
+    """
+    judged = np.bincount(given)[given] > 1
+    quality = posterior[np.arange(len(given)), given]
+    doubtful = judged & (_suggested(given, posterior) != given)
+    is_issue = np.zeros(len(given), dtype=bool)
+    is_issue[doubtful] = flag(quality[doubtful], max_false_alarms)
+    wrong, right = is_issue & (posterior.max(1) > 0.5), judged & (quality > 0.5)
+    return is_issue, np.where(wrong, "wrong", np.where(right, "right", CANNOT_TELL))
+
+
+def _suggested(given: Classes, posterior: Floats) -> Classes:
+    """Return the most probable class [n], the given one where others are only as probable."""
+    own = posterior[np.arange(len(given)), given]
+    return np.where(own >= posterior.max(1), given, posterior.argmax(1))
 
 
 def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:

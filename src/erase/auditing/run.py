@@ -49,7 +49,8 @@ def audit(
             a method with its own parameters, seed and device.
         folds: how many judges; each label is judged by one that neither trained on it nor chose its
             epoch by it.
-        max_false_alarms: the largest expected share of right labels among those flagged.
+        max_false_alarms: the largest expected share of right labels among those flagged. Only a
+            label for which another class is more probable is ever flagged.
         seed: of the folds, of a judge given by its name, and of the intervals.
         device: "auto", "cpu" or "cuda", of a judge given by its name.
         progress: show what was done to the graph, models, epochs and time left.

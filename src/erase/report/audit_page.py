@@ -240,9 +240,10 @@ def _method(audit: Audit) -> list[Block]:
             f"of each part were judged by a model trained without them: no label took part in its "
             f"own judgement. From the judge's probabilities and the given labels together follow "
             f"how often each class is mistaken for another, and from that the chance that a label "
-            f"is right. Flagged are the labels with the smallest chance, as long as another one is "
-            f"more probable and the expected share of false alarms stays within its limit: here, "
-            f"up to a chance of {percent(audit.decision.threshold)}."
+            f"is right. Among the labels for which another class is more probable, those with the "
+            f"smallest chance are flagged, as many as keep the expected share of false alarms "
+            f"within its limit: here, up to a chance of {percent(audit.decision.threshold)}. A "
+            f"label whose own class is the most probable is never flagged."
         ),
         Text(
             "The neighbours and the look-alikes of a node are shown for you to judge; look-alikes "
