@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from erase.auditing import Audit, Decision, Estimate
+from erase.auditing import Agreement, Audit, Decision, Estimate
 
 CLASSES = (
     "games", "science", "sound", "graphics", "net", "web", "mail",
@@ -100,6 +100,7 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
         is_issue=is_issue,
         verdict=verdict,
         noise_rate=Estimate(noise, 0.8 * noise, 1.3 * noise),
+        agreement=Agreement(0.72, 0.11, 0.65, 0.05),
         transition=transition,
         transition_low=0.7 * transition,
         transition_high=np.minimum(1.3 * transition, 1),

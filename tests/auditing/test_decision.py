@@ -1,13 +1,16 @@
 """Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
 
+from itertools import permutations
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given as drawn_by_chance
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from scipy.stats import binom, norm
+from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
-from erase.auditing.decision import _rate_interval, decide, flag, verdicts
+from erase.auditing.decision import _rate_interval, agreement, decide, flag, verdicts
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -137,10 +140,84 @@ def test_verdicts_by_hand() -> None:
     assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
 
 
+def test_the_correlation_of_chosen_classes_is_that_of_matthews() -> None:
+    rng = np.random.default_rng(0)
+    given = rng.choice(4, size=200, p=[0.6, 0.2, 0.1, 0.1])
+    chosen = np.where(rng.random(200) < 0.4, given, rng.integers(4, size=200))
+    found = agreement(given, np.eye(4)[chosen])
+    assert found.correlation == pytest.approx(matthews_corrcoef(given, chosen))
+    assert found.model == np.mean(chosen == given)
+    assert found.majority == np.bincount(given).max() / 200
+    assert agreement(given, np.eye(4)[given]).correlation == pytest.approx(1)
+
+
+def test_what_is_needed_follows_from_all_orders_of_the_labels() -> None:
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    given = np.array([0, 0, 0, 0, 1, 1, 2])
+    orders = np.array([given[list(order)] for order in permutations(range(7))])
+    chance = [agreement(order, proba).correlation for order in orders[::7]]  # a 7th of 5,040
+    chance += [agreement(order, proba).correlation for order in orders[3::7]]
+    assert np.mean(chance) == pytest.approx(0, abs=0.03)
+    needed = norm.isf(0.01) * np.sqrt(2) * np.std(chance)
+    assert agreement(given, proba).needed == pytest.approx(needed, rel=0.03)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.2], [1 / 7] * 7], ids=len)
+def test_probabilities_without_meaning_are_not_informative(shares: list[float]) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        given = rng.choice(len(shares), size=300, p=shares)
+        for strength in (0.3, 3.0):
+            proba = rng.dirichlet(strength * np.array(shares) * len(shares), size=300)
+            assert not agreement(given, proba).is_informative
+    found = decide(given, proba, max_false_alarms=1.0)
+    assert not found.is_issue.any()
+    assert set(found.verdict) == {"can't tell"}
+    assert (found.noise_rate.low, found.noise_rate.high) == (0.0, 1.0)
+    assert (found.expected_false_alarms, found.threshold) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("row", [[0.1, 0.2, 0.7], [1 / 3] * 3])
+def test_the_same_answer_for_all_is_not_informative(row: list[float]) -> None:
+    found = agreement(np.array([2] * 70 + [1] * 30), np.tile(row, (100, 1)))
+    assert found.correlation == 0
+    assert not found.is_informative
+    assert not agreement(np.zeros(50, int), np.random.default_rng(0).random((50, 2))).is_informative
+
+
+def test_rare_labels_that_are_told_apart_are_informative_without_any_gain_in_agreement() -> None:
+    """The rare class is never the most probable one, yet its nodes are those where it is likely."""
+    rng = np.random.default_rng(0)
+    chance = rng.choice([0.05, 0.45], size=2_000, p=[0.6, 0.4])
+    given = (rng.random(2_000) < chance).astype(int)
+    found = agreement(given, np.stack([1 - chance, chance], axis=1))
+    assert found.model == found.majority == np.mean(given == 0)
+    assert found.is_informative
+    assert found.correlation > 5 * found.needed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_the_labels_may_be_wrong(seed: int) -> None:
+    _, given, proba = drawn(300, symmetric(7, 0.5), seed=seed)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert found.agreement.correlation > 3 * found.agreement.needed
+    assert found.is_issue.any()
+
+
+def test_a_correlation_can_be_certain_and_too_weak() -> None:
+    rng = np.random.default_rng(0)
+    chance = 0.5 + 0.015 * rng.choice([-1, 1], size=200_000)
+    found = agreement((rng.random(200_000) < chance).astype(int), np.stack([1 - chance, chance], 1))
+    assert found.correlation > 2.33 * np.sqrt(2 / 200_000)
+    assert found.needed == 0.05
+    assert not found.is_informative
+
+
 def test_few_labels_have_a_wide_interval() -> None:
     """None of nine labels is wrong: with 95 % certainty no more than 28 % of such labels are."""
     given = np.repeat([0, 1, 2], 3)
     found = decide(given, 0.0001 + 0.9997 * np.eye(3)[given], max_false_alarms=0.2)
+    assert found.agreement.is_informative
     assert found.noise_rate.value < 0.05
     assert found.noise_rate.low < 0.01
     assert 0.28 < found.noise_rate.high < 0.4
@@ -161,8 +238,6 @@ def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
 @pytest.mark.parametrize(("wrong", "labels"), [(0, 9), (2, 9), (9, 9), (30, 200)])
 def test_the_interval_of_a_count_is_that_of_clopper_and_pearson(wrong: int, labels: int) -> None:
     """Written from its definition: rates at which so many, or so few, are a 5 % chance."""
-    from scipy.stats import binom
-
     rates = np.linspace(0, 1, 20_001)
     many, few = binom.sf(wrong - 1, labels, rates), binom.cdf(wrong, labels, rates)
     low, high = _rate_interval(wrong / labels, np.full(50, wrong / labels), labels)
@@ -227,6 +302,7 @@ def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
     assert without.is_issue.tolist() == [True] * 5 + [False] * 40
     assert found.is_issue.tolist() == [*without.is_issue.tolist(), False]
     assert found.suggested[-1] != 2
+    assert found.agreement == without.agreement
     assert found.verdict[-1] == "can't tell"
     np.testing.assert_allclose(found.quality[:-1], without.quality)
     assert found.noise_rate == without.noise_rate

@@ -255,6 +255,22 @@ def test_no_false_alarm_is_no_alarm_and_any_is_all_that_another_class_suits_bett
     assert found.decision.expected_false_alarms <= limit
 
 
+@pytest.mark.parametrize("name", ["features that say nothing", "neither edges nor features"])
+def test_where_nothing_tells_classes_apart_the_audit_says_so(name: str) -> None:
+    found = erase.audit(ANSWERED[name])
+    assert not found.decision.agreement.is_informative
+    assert (found.decision.noise_rate.low, found.decision.noise_rate.high) == (0, 1)
+    assert repr(found) == "<Audit of 60 labels: it cannot tell which are wrong>"
+
+
+def test_six_labels_are_too_few_to_tell() -> None:
+    found = erase.audit(ANSWERED["fewer labels than folds"])
+    assert found.decision.agreement.model == 1
+    assert found.decision.agreement.needed > 1
+    assert found.notes[-1].startswith("No label is flagged: models that had not seen a label agree")
+    assert found.notes[-1].endswith("(correlation 1.00, with too few labels).")
+
+
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "one fold": ({"folds": 1}, "at least 2 folds; got 1"),
     "no fold": ({"folds": 0}, "at least 2 folds; got 0"),
