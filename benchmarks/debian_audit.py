@@ -302,7 +302,8 @@ def _findings(slice_: Json, whole: Json) -> str:
             f"| {left[0]} → {left[1]} | {left[2]} | {right[0]} → {right[1]} | {right[2]} |"
         )
     return (
-        f"Slice: {told(slice_)}. Whole index: {told(whole)}. The moves suggested most often:\n\n"
+        f"Slice: {told(slice_)}. Whole index: {told(whole)}. These flags were made before packages "
+        "whose own section is the most probable were exempted. The moves suggested most often:\n\n"
         + "\n".join(lines)
     )
 

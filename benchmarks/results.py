@@ -90,6 +90,11 @@ HOW_TO = """\
 killed and continued by the same command. On a GPU runs are trained together; on many cores add
 `--jobs`, on a Dask cluster `--cluster ADDRESS`. What was run where, and with which options, the
 last table says: most records were made with `--device cuda --precision tf32`."""
+FLAGS_BEFORE = """\
+The flags behind these tables were made before a label whose own class is the most probable was
+exempted from being flagged, and before nothing was flagged where the models predict the given
+labels no better than chance. Rankings (AUROC, average precision, precision at T) and noise rates
+are as they would be now; F1, MCC, false alarms and corrected labels may differ."""
 NOT_EXPLAINED = "*Not explained yet.*"
 OTHER_GRAPHS = "beyond"  # the study with other graphs than the paper's, under protocol honest
 OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
@@ -225,7 +230,7 @@ def page(evidence: Evidence) -> str:
     confirmed = _build(OTHER_DRAWS, evidence.records.get(OTHER_DRAWS, ()), "honest")
     parts.append(_section(OTHER_DRAWS, confirmed))
     found = _build("detection", records, "honest")
-    parts += ["## Finding wrong labels", _section("detection", found)]
+    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found)]
     parts.append(_section("corrected", _build("corrected", records, "honest")))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]

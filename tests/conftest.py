@@ -70,6 +70,16 @@ def two_communities(seed: int = 0, size: int = 40, classes: int = 2) -> Data:
     )
 
 
+def meaningless_graph(seed: int = 0, nodes: int = 120, classes: int = 3) -> Data:
+    """Return a graph whose features, edges and labels are random: nothing tells a wrong label."""
+    generator = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(nodes, 16, generator=generator),
+        edge_index=torch.randint(nodes, (2, 4 * nodes), generator=generator),
+        y=torch.randint(classes, (nodes,), generator=generator),
+    )
+
+
 def random_logits(classes: int, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return logits [2, 9, K] of two runs, training nodes [2, 6] and their given classes [2, 6]."""
     generator = torch.Generator().manual_seed(classes)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from erase.auditing import Audit, Decision, Estimate
+from erase.auditing import Agreement, Audit, Decision, Estimate
 
 CLASSES = (
     "games", "science", "sound", "graphics", "net", "web", "mail",
@@ -86,11 +86,12 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
     posterior /= posterior.sum(1, keepdims=True)
     quality = posterior[np.arange(n), given]
     suggested = posterior.argmax(1)
-    order = np.sort(quality)
-    kept = int((np.cumsum(order) / np.arange(1, n + 1) <= 0.2).sum()) if n else 0
+    other = suggested != given
+    order = np.sort(quality[other])
+    kept = int((np.cumsum(order) / np.arange(1, len(order) + 1) <= 0.2).sum())
     threshold = float(order[kept - 1]) if kept else 0.0
-    is_issue = quality <= threshold if kept else np.zeros(n, dtype=bool)
-    sure = (posterior.max(1, initial=0) >= 0.8) & (suggested != given)
+    is_issue = other & (quality <= threshold) if kept else np.zeros(n, dtype=bool)
+    sure = posterior.max(1, initial=0) >= 0.8
     verdict = np.where(is_issue, np.where(sure, "wrong", "can't tell"), "right")
     return Decision(
         quality=quality,
@@ -99,6 +100,7 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
         is_issue=is_issue,
         verdict=verdict,
         noise_rate=Estimate(noise, 0.8 * noise, 1.3 * noise),
+        agreement=Agreement(0.72, 0.11, 0.65, 0.05),
         transition=transition,
         transition_low=0.7 * transition,
         transition_high=np.minimum(1.3 * transition, 1),

@@ -491,8 +491,14 @@ def _fit(options: argparse.Namespace) -> None:
         judge = METHODS[JUDGE].preset(dataset=name, **judge_params(JUDGE), **shared)
         found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
         found.save(out / "audit")
+        if not found.decision.agreement.is_informative:
+            raise EraseError(
+                "labels that the audit can tell right from wrong, for --clean",
+                str(found.decision.agreement),
+                f"Leave out --clean, or label more nodes; the audit is in {out / 'audit'}.",
+            )
         task = NodeTask.of(found.clean_graph(given))
-        told = ("labels", "noise_rate", "flagged", "wrong", "cannot_tell")
+        told = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
         cleaned = {key: found.summary()[key] for key in told}
         _say(options, f"{_audit_lines(found)}\nTraining on the corrected labels …")
     resume = options.resume or was_restarted()
@@ -559,7 +565,9 @@ def _audit(options: argparse.Namespace) -> None:
     summary = found.summary()
     if unjudged := int((encode_labels(given)[0] >= 0).sum()) - summary["labels"]:
         _say(options, f"Note: {unjudged} labels of test nodes are not judged (--all-labels).")
-    shown = [_audit_lines(found), _issue_table(found)]
+    shown = [_audit_lines(found)]
+    if found.decision.agreement.is_informative:
+        shown.append(_issue_table(found))
     if options.noise is not None:
         summary |= {"noise": options.noise, "scores": score_audit(found, clean)}
         write_json(summary, out / "summary.json")
@@ -571,11 +579,19 @@ def _audit(options: argparse.Namespace) -> None:
 
 
 def _audit_lines(found: Audit) -> str:
-    """Return how noisy the labels are and what is flagged, in sentences."""
-    told, rate = found.summary(), found.decision.noise_rate
+    """Return how well the labels are predicted, how noisy they are and what is flagged."""
+    told, rate, known = found.summary(), found.decision.noise_rate, found.decision.agreement
+    labels = f"{told['labels']} given labels of {told['nodes']} nodes"
+    if not known.is_informative:
+        return (
+            f"{labels}: {known}.\nThat may be chance. The audit cannot tell how many of these "
+            "labels are wrong, nor which, and flags none."
+        )
+    words = str(known)
     return (
-        f"{told['labels']} given labels of {told['nodes']} nodes: {rate.value:.1%} are wrong "
+        f"{labels}: {rate.value:.1%} are wrong "
         f"(90 % interval: {rate.low:.1%} to {rate.high:.1%}).\n"
+        f"{words[0].upper()}{words[1:]}.\n"
         f"{told['flagged']} are flagged: {told['wrong']} with another label to suggest, "
         f"{told['cannot_tell']} where one can't tell; "
         f"{told['expected_false_alarms']:.0%} of these alarms are expected to be false."

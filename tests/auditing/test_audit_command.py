@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import erase
-from conftest import two_communities
+from conftest import meaningless_graph, two_communities
 from erase.auditing import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
 from erase.bench.detection import score_audit
 from erase.cli import _parser, main
@@ -48,6 +48,10 @@ def test_the_audit_is_written_as_files_people_can_open(
     printed = capsys.readouterr()
     assert "90 given labels of 120 nodes" in printed.out
     assert f"{100 * found.decision.noise_rate.value:.1f}%" in printed.out
+    rate, known = found.decision.noise_rate, found.decision.agreement
+    assert f"(90 % interval: {rate.low:.1%} to {rate.high:.1%})" in printed.out
+    assert f"agree with {known.model:.1%} of the labels, the most common class with " in printed.out
+    assert f"{known.majority:.1%} (correlation {known.correlation:.2f}, " in printed.out
     assert str(out / "report.html") in printed.out
     flagged = issues[issues["is_issue"]]["name"]
     assert all(name in printed.out for name in flagged.head(10))
@@ -167,6 +171,42 @@ def test_a_graph_without_errors_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     out = str(tmp_path / "out")
     main(["audit", str(tmp_path / "easy.npz"), "--max-false-alarms", "0", "--out", out, *QUICK])
     assert "No label is suspicious enough to be flagged." in capsys.readouterr().out
+
+
+def test_labels_that_cannot_be_judged_are_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(meaningless_graph(), tmp_path / "random.npz")
+    out = tmp_path / "out"
+    assert main(["audit", str(tmp_path / "random.npz"), "--out", str(out), *QUICK]) == 0
+    told = read_json(out / "summary.json")
+    assert told["agreement"]["is_informative"] is False
+    assert told["flagged"] == 0
+    known = erase.audit(meaningless_graph(), method="label-propagation").decision.agreement
+    assert told["agreement"]["model"] == known.model
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"120 given labels of 120 nodes: {known}.\nThat may be chance.")
+    assert "are wrong (90 %" not in printed
+    assert "No label is suspicious enough" not in printed
+    labels = pd.read_csv(out / "labels_clean.csv")
+    assert not labels["changed"].any()
+    assert "That may be chance, so this page cannot tell" in (out / "report.html").read_text(
+        "utf-8"
+    )
+
+
+def test_fit_does_not_correct_labels_that_cannot_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(meaningless_graph(), tmp_path / "random.npz")
+    out = tmp_path / "out"
+    fit = ["fit", str(tmp_path / "random.npz"), "--method", "ce", *SMALL, "--quiet"]
+    assert main([*fit, "--clean", "--out", str(out)]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("erase: expected labels that the audit can tell right from wrong, for ")
+    assert f"Leave out --clean, or label more nodes; the audit is in {out / 'audit'}." in line
+    assert read_json(out / "audit" / "summary.json")["flagged"] == 0
+    assert not (out / "model.safetensors").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
 
+from itertools import permutations
+
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given as drawn_by_chance
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from scipy.stats import binom, norm
+from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
-from erase.auditing.decision import decide, flag
+from erase.auditing.decision import _rate_interval, agreement, decide, flag, verdicts
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -89,12 +94,168 @@ def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
     if found.is_issue.any():
         assert found.expected_false_alarms == pytest.approx(found.quality[found.is_issue].mean())
         assert found.threshold == found.quality[found.is_issue].max()
-        assert (found.quality[~found.is_issue] > found.threshold).all()
-    sure = found.posterior.max(1) > 0.5
-    wrong = found.is_issue & sure & (found.suggested != given)
+    other = found.suggested != given
+    assert other[found.is_issue].all()
+    if found.is_issue.any() and limit < 0.5:
+        assert (found.quality[other & ~found.is_issue] > found.threshold).all()
+    assert found.is_issue.sum() == (other.sum() if limit >= 0.5 else found.is_issue.sum())
+    wrong = found.is_issue & (found.posterior.max(1) > 0.5)
     assert ((found.verdict == "wrong") == wrong).all()
-    assert ((found.verdict == "right") == (~found.is_issue & sure)).all()
+    assert ((found.verdict == "right") == (found.quality > 0.5)).all()
     assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:
+    """A judge that is sure and right leaves room for false alarms, which nobody has to use up."""
+    true, given, proba = drawn(2_000, symmetric(4, 0.1), spread=30.0)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert (found.suggested != given)[found.is_issue].all()
+    assert found.quality[found.is_issue].max() < 0.5
+    assert found.is_issue.sum() == pytest.approx((given != true).sum(), rel=0.05)
+    assert found.expected_false_alarms < 0.05
+    everything = decide(given, proba, max_false_alarms=1.0)
+    assert (everything.is_issue == (everything.suggested != given)).all()
+
+
+def test_verdicts_by_hand() -> None:
+    posterior = np.array(
+        [
+            [0.1, 0.9, 0.0],  # another class is more probable than all others together
+            [0.3, 0.4, 0.3],  # another class is the most probable, but not by so much
+            [0.4, 0.3, 0.3],  # the given class is the most probable, though hardly
+            [0.9, 0.1, 0.0],
+            [0.2, 0.4, 0.4],
+            [0.5, 0.5, 0.0],  # no class is more probable than the given one
+        ]
+    )
+    given = np.array([0, 0, 0, 0, 1, 1])
+    flagged, verdict = verdicts(given, posterior, 0.2)
+    assert flagged.tolist() == [True, True, False, False, False, False]
+    unsure = ["can't tell"]
+    assert verdict.tolist() == ["wrong", *unsure * 2, "right", *unsure * 2]
+    flagged, verdict = verdicts(given, posterior, 0.15)
+    assert flagged.tolist() == [True] + [False] * 5
+    flagged, verdict = verdicts(given, posterior, 0.0)
+    assert not flagged.any()
+    assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
+
+
+def test_the_correlation_of_chosen_classes_is_that_of_matthews() -> None:
+    rng = np.random.default_rng(0)
+    given = rng.choice(4, size=200, p=[0.6, 0.2, 0.1, 0.1])
+    chosen = np.where(rng.random(200) < 0.4, given, rng.integers(4, size=200))
+    found = agreement(given, np.eye(4)[chosen])
+    assert found.correlation == pytest.approx(matthews_corrcoef(given, chosen))
+    assert found.model == np.mean(chosen == given)
+    assert found.majority == np.bincount(given).max() / 200
+    assert agreement(given, np.eye(4)[given]).correlation == pytest.approx(1)
+
+
+def test_what_is_needed_follows_from_all_orders_of_the_labels() -> None:
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    given = np.array([0, 0, 0, 0, 1, 1, 2])
+    orders = np.array([given[list(order)] for order in permutations(range(7))])
+    chance = [agreement(order, proba).correlation for order in orders[::7]]  # a 7th of 5,040
+    chance += [agreement(order, proba).correlation for order in orders[3::7]]
+    assert np.mean(chance) == pytest.approx(0, abs=0.03)
+    needed = norm.isf(0.01) * np.sqrt(2) * np.std(chance)
+    assert agreement(given, proba).needed == pytest.approx(needed, rel=0.03)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.2], [1 / 7] * 7], ids=len)
+def test_probabilities_without_meaning_are_not_informative(shares: list[float]) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        given = rng.choice(len(shares), size=300, p=shares)
+        for strength in (0.3, 3.0):
+            proba = rng.dirichlet(strength * np.array(shares) * len(shares), size=300)
+            assert not agreement(given, proba).is_informative
+    found = decide(given, proba, max_false_alarms=1.0)
+    assert not found.is_issue.any()
+    assert set(found.verdict) == {"can't tell"}
+    assert (found.noise_rate.low, found.noise_rate.high) == (0.0, 1.0)
+    assert (found.expected_false_alarms, found.threshold) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("row", [[0.1, 0.2, 0.7], [1 / 3] * 3])
+def test_the_same_answer_for_all_is_not_informative(row: list[float]) -> None:
+    found = agreement(np.array([2] * 70 + [1] * 30), np.tile(row, (100, 1)))
+    assert found.correlation == 0
+    assert not found.is_informative
+    assert not agreement(np.zeros(50, int), np.random.default_rng(0).random((50, 2))).is_informative
+
+
+def test_rare_labels_that_are_told_apart_are_informative_without_any_gain_in_agreement() -> None:
+    """The rare class is never the most probable one, yet its nodes are those where it is likely."""
+    rng = np.random.default_rng(0)
+    chance = rng.choice([0.05, 0.45], size=2_000, p=[0.6, 0.4])
+    given = (rng.random(2_000) < chance).astype(int)
+    found = agreement(given, np.stack([1 - chance, chance], axis=1))
+    assert found.model == found.majority == np.mean(given == 0)
+    assert found.is_informative
+    assert found.correlation > 5 * found.needed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_the_labels_may_be_wrong(seed: int) -> None:
+    _, given, proba = drawn(300, symmetric(7, 0.5), seed=seed)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert found.agreement.correlation > 3 * found.agreement.needed
+    assert found.is_issue.any()
+
+
+def test_a_correlation_can_be_certain_and_too_weak() -> None:
+    rng = np.random.default_rng(0)
+    chance = 0.5 + 0.015 * rng.choice([-1, 1], size=200_000)
+    found = agreement((rng.random(200_000) < chance).astype(int), np.stack([1 - chance, chance], 1))
+    assert found.correlation > 2.33 * np.sqrt(2 / 200_000)
+    assert found.needed == 0.05
+    assert not found.is_informative
+
+
+def test_few_labels_have_a_wide_interval() -> None:
+    """None of nine labels is wrong: with 95 % certainty no more than 28 % of such labels are."""
+    given = np.repeat([0, 1, 2], 3)
+    found = decide(given, 0.0001 + 0.9997 * np.eye(3)[given], max_false_alarms=0.2)
+    assert found.agreement.is_informative
+    assert found.noise_rate.value < 0.05
+    assert found.noise_rate.low < 0.01
+    assert 0.28 < found.noise_rate.high < 0.4
+
+
+def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
+    resampled = np.random.default_rng(0).normal(0.2, 0.006, size=50)
+    low, high = _rate_interval(0.2, resampled, labels=10_000)
+    assert low == pytest.approx(np.percentile(resampled, 5), abs=0.002)
+    assert high == pytest.approx(np.percentile(resampled, 95), abs=0.002)
+    wide = np.random.default_rng(0).normal(0.2, 0.02, size=50)
+    assert _rate_interval(0.2, wide, labels=10_000) == tuple(np.percentile(wide, (5, 95)))
+    low, high = _rate_interval(0.0, np.zeros(50), labels=10_000)
+    assert low == 0
+    assert high == pytest.approx(3 / 10_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 9), (2, 9), (9, 9), (30, 200)])
+def test_the_interval_of_a_count_is_that_of_clopper_and_pearson(wrong: int, labels: int) -> None:
+    """Written from its definition: rates at which so many, or so few, are a 5 % chance."""
+    rates = np.linspace(0, 1, 20_001)
+    many, few = binom.sf(wrong - 1, labels, rates), binom.cdf(wrong, labels, rates)
+    low, high = _rate_interval(wrong / labels, np.full(50, wrong / labels), labels)
+    assert low == pytest.approx(rates[many >= 0.05].min(), abs=1e-4)
+    assert high == pytest.approx(rates[few >= 0.05].max(), abs=1e-4)
+
+
+@drawn_by_chance(
+    st.one_of(st.sampled_from([0.0, 1e-300, 1e-16, 1 - 1e-16, 1.0]), st.floats(0, 1)),
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    st.integers(2, 100_000),
+)
+def test_an_interval_holds_its_value_and_is_never_a_point(
+    rate: float, resampled: list[float], labels: int
+) -> None:
+    low, high = _rate_interval(rate, np.array(resampled), labels)
+    assert 0 <= low <= rate <= high <= 1
+    assert low < high
 
 
 def test_more_false_alarms_flag_more_labels() -> None:
@@ -131,13 +292,17 @@ def test_the_seed_decides_folds_and_samples() -> None:
 
 
 def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
-    """Twenty labels the judge calls wrong, twenty right, and one of a class nobody has seen."""
-    given = np.array([0] * 20 + [1] * 20)
-    proba = np.tile([0.02, 0.97, 0.01], (40, 1))
+    """Five labels the judge calls wrong, forty right, and one of a class nobody has seen."""
+    given = np.array([0] * 25 + [1] * 20)
+    proba = np.array(
+        [[0.02, 0.97, 0.01]] * 5 + [[0.97, 0.02, 0.01]] * 20 + [[0.02, 0.97, 0.01]] * 20
+    )
     without = decide(given, proba, max_false_alarms=1.0)
-    found = decide(np.append(given, 2), np.vstack([proba, np.ones(3)]), max_false_alarms=1.0)
-    assert without.is_issue.all()
-    assert found.is_issue.tolist() == [True] * 40 + [False]
+    found = decide(np.append(given, 2), np.vstack([proba, [0.7, 0.3, 0.0]]), max_false_alarms=1.0)
+    assert without.is_issue.tolist() == [True] * 5 + [False] * 40
+    assert found.is_issue.tolist() == [*without.is_issue.tolist(), False]
+    assert found.suggested[-1] != 2
+    assert found.agreement == without.agreement
     assert found.verdict[-1] == "can't tell"
     np.testing.assert_allclose(found.quality[:-1], without.quality)
     assert found.noise_rate == without.noise_rate

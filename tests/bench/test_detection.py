@@ -197,11 +197,11 @@ def test_a_detector_has_no_representations(switch: str) -> None:
 
 
 def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
-    asked = cell(seed=3, params={"max_false_alarms": 0.3, "folds": 5})
+    asked = cell(seed=2, params={"max_false_alarms": 0.3, "folds": 5})
     (result,) = run_batch(batch(asked))
-    judge = LabelPropagation(seed=3, device="cpu")
+    judge = LabelPropagation(seed=2, device="cpu")
     given = labels_of_cell(tiny(), asked)
-    found = audit(given, method=judge, folds=5, max_false_alarms=0.3, seed=3)
+    found = audit(given, method=judge, folds=5, max_false_alarms=0.3, seed=2)
     expected = score_audit(found, tiny())
     scores = dict(result.record.scores)
     assert {key: scores[key] for key in expected if key in scores} == {

@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from erase.auditing import Audit
+from erase.auditing import Agreement, Audit
 from erase.report import embedding
 from erase.report.audit_page import write_audit_page
 from synthetic_audits import CLASSES, planted_audit
@@ -722,6 +723,19 @@ def test_graphs_without_names_edges_or_suspects(show: Callable[..., Any], tmp_pa
     page = show(path, f"#node={alone.issues['node'][0]}")
     assert "It has no neighbours." in page.inner_text("#node-body")
     assert "labelled neighbour" not in page.inner_text("#node .sides")
+
+
+def test_a_page_without_confused_classes_works(show: Callable[..., Any], tmp_path: Path) -> None:
+    audit = planted_audit(60)
+    nothing = np.zeros(len(audit.issues), bool)
+    unknown = replace(audit.decision, agreement=Agreement(0.1, 0.1, 0.0, 0.2), is_issue=nothing)
+    path = tmp_path / "unknown.html"
+    write_audit_page(replace(audit, decision=unknown), path)
+    page = show(path)
+    assert page.locator(".matrix").count() == 0
+    assert page.locator(f"{ROWS} a").count() == min(50, len(audit.issues))
+    page.locator(f"{ROWS} a").first.click()
+    assert page.inner_text("#node-title").startswith("package ")
 
 
 def test_what_was_left_out_is_said(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from erase.auditing import Audit
+from erase.auditing import Agreement, Audit
 from erase.report import audit_data, audit_page, embedding
 from erase.report.audit_blocks import Bar, Cards, Matrix, Pairs
 from erase.report.audit_page import SCRIPTS, AuditPage, expected_errors, write_audit_page
@@ -183,6 +183,35 @@ def test_method_settings_and_notes(page: AuditPage) -> None:
 def test_the_lead_counts(audit: Audit, page: AuditPage) -> None:
     pairs = {frozenset(pair) for pair in audit.edge_index.T.tolist()}
     assert f"300 nodes in 13 classes, {len(pairs):,} edges, and {len(audit.issues)} gi" in page.lead
+    assert "Models that had not seen a label agree with 72% of the labels; always " in page.lead
+    assert "naming the most common class would agree with 11%. Nothing here is proof" in page.lead
+
+
+def test_labels_that_cannot_be_judged_are_said_so() -> None:
+    audit = planted_audit(60)
+    n = len(audit.issues)
+    unknown = replace(
+        audit.decision,
+        agreement=Agreement(0.104, 0.11, 0.02, 0.2),
+        is_issue=np.zeros(n, bool),
+        verdict=np.full(n, "can't tell"),
+    )
+    page = audit_page.audit_page(replace(audit, decision=unknown))
+    assert "agree with 10% of the labels; always naming the most common class" in page.lead
+    assert "That may be chance, so this page cannot tell which labels are wrong" in page.lead
+    assert not blocks(page, Cards) + blocks(page, Bar) + blocks(page, Pairs) + blocks(page, Matrix)
+    assert "We cannot tell. Models that had not seen a label agree with 10.4% of the " in words(
+        page
+    )
+    assert "15%" not in page.lead + str([text.text for text in blocks(page, Text)])
+
+
+def test_the_page_says_that_only_doubtful_labels_are_flagged(page: AuditPage) -> None:
+    told = words(page)
+    assert "Among the labels for which another class is more probable" in told
+    assert "A label whose own class is the most probable is never flagged." in told
+    assert "have a correlation of 0.65: 0 is chance" in told
+    assert "Below 0.05 nothing is flagged." in told
 
 
 def test_arrays_hold_the_audit(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:

@@ -1,6 +1,6 @@
 """The audit: which given labels are wrong, what they should be, and how sure one can be."""
 
-from erase.auditing.decision import Decision, Estimate
+from erase.auditing.decision import Agreement, Decision, Estimate
 from erase.auditing.detectors import DETECTORS
 from erase.auditing.folds import Judged
 from erase.auditing.result import Audit
@@ -11,6 +11,7 @@ __all__ = [
     "FOLDS",
     "JUDGE",
     "JUDGE_EPOCHS",
+    "Agreement",
     "Audit",
     "Decision",
     "Estimate",

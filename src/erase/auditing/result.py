@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from erase.auditing.decision import Decision
+from erase.auditing.decision import Decision, verdicts
 from erase.errors import EraseError
 from erase.fields import encode_labels
 from erase.io import StrPath, write_json, write_table
@@ -55,25 +55,40 @@ class Audit:
 
     def __repr__(self) -> str:
         """Return what was found, in a line."""
+        if not self.decision.agreement.is_informative:
+            return f"<Audit of {len(self.issues)} labels: it cannot tell which are wrong>"
         flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
         return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
 
-    def clean_labels(self) -> NDArray[np.int64]:
+    def clean_labels(self, *, force: bool = False) -> NDArray[np.int64]:
         """Return the corrected classes [N], -1 where none.
 
         Of the flagged labels, those that are "wrong" become the suggested class, and those where
-        one "can't tell" are removed. Nothing else changes.
+        one "can't tell" are removed. Nothing else changes. Where the agreement is not informative
+        nothing is flagged, and nothing changes at all.
+
+        Args:
+            force: correct what would be flagged if the agreement were informative.
         """
-        flagged = self.decision.is_issue
-        corrected = np.where(self.decision.verdict == "wrong", self.decision.suggested, -1)
+        decision, given = self.decision, self.given[self.given >= 0]
+        flagged, verdict = decision.is_issue, decision.verdict
+        if force and not decision.agreement.is_informative:
+            limit = self.settings["max_false_alarms"]
+            flagged, verdict = verdicts(given, decision.posterior, limit)
+        corrected = np.where(verdict == "wrong", decision.suggested, -1)
         clean = self.given.copy()
-        clean[self.given >= 0] = np.where(flagged, corrected, self.given[self.given >= 0])
+        clean[self.given >= 0] = np.where(flagged, corrected, given)
         return clean
 
-    def clean_graph(self, graph: Data) -> Data:
+    def clean_graph(self, graph: Data, *, force: bool = False) -> Data:
         """Return a copy of the audited `graph` with its given labels corrected.
 
-        Labels that were not judged, those of test nodes, stay as they are.
+        Labels that were not audited, those of test nodes, stay as they are. Raises an EraseError
+        where the agreement is not informative: a graph returned as it was would look clean.
+
+        Args:
+            graph: the one that was audited.
+            force: correct the labels all the same, as :meth:`clean_labels` does.
         """
         y, class_names, values = encode_labels(graph)
         labels = y.numpy()
@@ -88,7 +103,14 @@ class Audit:
                 "one with other nodes, classes or labels",
                 "Pass the graph that erase.audit was given.",
             )
-        labels = np.where(judged, self.clean_labels(), labels)
+        if not (force or self.decision.agreement.is_informative):
+            raise EraseError(
+                "labels that the audit can tell right from wrong",
+                str(self.decision.agreement),
+                "Keep the labels as they are, label more nodes, audit with another method, or "
+                "correct them all the same with force=True.",
+            )
+        labels = np.where(judged, self.clean_labels(force=force), labels)
         named = values.dtype.kind == "U"
         cleaned = copy(graph)
         cleaned.y = np.append(values, "")[labels] if named else torch.from_numpy(labels)
@@ -96,7 +118,11 @@ class Audit:
         return cleaned
 
     def summary(self) -> dict[str, Any]:
-        """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed."""
+        """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
+
+        ``agreement`` says how well models that had not seen a label predict it: ``model`` beside
+        ``majority``, the most common class; ``correlation`` beside what is ``needed``.
+        """
         decision, k = self.decision, len(self.class_names)
         given = self.given[self.given >= 0]
         flagged, wrong = decision.is_issue, decision.is_issue & (decision.verdict == "wrong")
@@ -113,6 +139,10 @@ class Audit:
             "nodes": len(self.given),
             "edges": self.edge_index.shape[1] // 2,
             "labels": len(given),
+            "agreement": {
+                **asdict(decision.agreement),
+                "is_informative": decision.agreement.is_informative,
+            },
             "noise_rate": asdict(decision.noise_rate),
             "flagged": int(flagged.sum()),
             "wrong": int(wrong.sum()),

@@ -41,7 +41,8 @@ def audit(
     """Find the wrong labels of a graph: which they are, what they should be, how sure that is.
 
     Judged are the labels of training and validation nodes; a graph without a split is judged on all
-    its labels. The graph is not changed.
+    its labels. The graph is not changed. Where the models predict the given labels hardly better
+    than chance (``decision.agreement``), nothing is flagged.
 
     Args:
         graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
@@ -49,7 +50,8 @@ def audit(
             a method with its own parameters, seed and device.
         folds: how many judges; each label is judged by one that neither trained on it nor chose its
             epoch by it.
-        max_false_alarms: the largest expected share of right labels among those flagged.
+        max_false_alarms: the largest expected share of right labels among those flagged. Only a
+            label for which another class is more probable is ever flagged.
         seed: of the folds, of a judge given by its name, and of the intervals.
         device: "auto", "cpu" or "cuda", of a judge given by its name.
         progress: show what was done to the graph, models, epochs and time left.
@@ -95,7 +97,7 @@ def audit(
                 "python": platform.python_version(),
             },
         },
-        notes=(*task.notes, *_notes(task, judged.given, folds, made)),
+        notes=(*task.notes, *_notes(task, judged.given, folds, made), *_doubt(decision)),
         seconds=time.perf_counter() - start,
     )
 
@@ -167,6 +169,13 @@ def _issues(
     }
     order = np.lexsort((decision.quality, ~decision.is_issue))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _doubt(decision: Decision) -> list[str]:
+    """Return a sentence where the labels cannot be told right from wrong."""
+    if decision.agreement.is_informative:
+        return []
+    return [f"No label is flagged: {decision.agreement}."]
 
 
 def _notes(task: NodeTask, given: NDArray[np.int64], asked: int, made: int) -> list[str]:

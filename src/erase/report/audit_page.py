@@ -145,15 +145,25 @@ def expected_errors(given: NDArray[np.int64], decision: Decision) -> NDArray[np.
 def _lead(audit: Audit) -> str:
     n, labels = len(audit.given), len(audit.issues)
     edges = audit.edge_index.shape[1] // 2
+    known = audit.decision.agreement
+    answer = "Nothing here is proof: it tells where to look first."
+    if not known.is_informative:
+        answer = (
+            "That may be chance, so this page cannot tell which labels are wrong, and flags none."
+        )
     return (
         f"{count_of(n, 'node')} in {len(audit.class_names)} classes, {count_of(edges, 'edge')}, "
-        f"and {count_of(labels, 'given label')} that we checked. Each label was judged by a model "
-        f"that had not seen it. Nothing here is proof: it tells where to look first."
+        f"and {count_of(labels, 'given label')} that we checked. Models that had not seen a label "
+        f"agree with {percent(known.model)} of the labels; always naming the most common class "
+        f"would agree with {percent(known.majority)}. {answer}"
     )
 
 
 def _noise(audit: Audit) -> list[Block]:
     decision, labels = audit.decision, len(audit.issues)
+    if not decision.agreement.is_informative:
+        words = str(decision.agreement)
+        return [Text(f"We cannot tell. {words[0].upper()}{words[1:]}.")]
     rate, flagged, verdict = decision.noise_rate, decision.is_issue, decision.verdict
     count, wrong = int(flagged.sum()), int((flagged & (verdict == "wrong")).sum())
     cards = [
@@ -195,6 +205,8 @@ def _noise(audit: Audit) -> list[Block]:
 
 def _confusion(audit: Audit, marks: Sequence[ClassMark]) -> list[Block]:
     decision = audit.decision
+    if not decision.agreement.is_informative:
+        return [Text("We cannot tell.")]
     errors = expected_errors(audit.given[audit.given >= 0], decision)
     np.fill_diagonal(errors, 0)
     order = np.argsort(-errors, axis=None, kind="stable")[:_PAIRS]
@@ -233,6 +245,7 @@ def _confusion(audit: Audit, marks: Sequence[ClassMark]) -> list[Block]:
 
 def _method(audit: Audit) -> list[Block]:
     settings = audit.settings
+    known = audit.decision.agreement
     judge, folds = settings.get("method", "a model"), settings.get("folds", "several")
     body: list[Block] = [
         Text(
@@ -240,9 +253,17 @@ def _method(audit: Audit) -> list[Block]:
             f"of each part were judged by a model trained without them: no label took part in its "
             f"own judgement. From the judge's probabilities and the given labels together follow "
             f"how often each class is mistaken for another, and from that the chance that a label "
-            f"is right. Flagged are the labels with the smallest chance, as long as another one is "
-            f"more probable and the expected share of false alarms stays within its limit: here, "
-            f"up to a chance of {percent(audit.decision.threshold)}."
+            f"is right. Among the labels for which another class is more probable, those with the "
+            f"smallest chance are flagged, as many as keep the expected share of false alarms "
+            f"within its limit: here, up to a chance of {percent(audit.decision.threshold)}. A "
+            f"label whose own class is the most probable is never flagged."
+        ),
+        Text(
+            f"The models' probabilities and the labels have a correlation of "
+            f"{known.correlation:.2f}: 0 is chance, whatever the sizes of the classes, and 1 a "
+            f"perfect prediction. Below {known.needed:.2f} nothing is flagged. The interval "
+            f"of the share of wrong labels is the wider of two: that of models fitted to resampled "
+            f"labels, and that of the count of wrong labels among so many."
         ),
         Text(
             "The neighbours and the look-alikes of a node are shown for you to judge; look-alikes "

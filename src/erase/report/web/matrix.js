@@ -2,6 +2,7 @@
 
 function startMatrix() {
   const table = document.querySelector(".matrix");
+  if (!table) return; // nothing is known of which classes are confused
   const readout = byId("matrix-cell");
   const rows = Array.from(table.tBodies[0].rows, (row) => Array.from(row.querySelectorAll("td")));
   let [row, column] = [0, 0];
