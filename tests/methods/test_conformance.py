@@ -432,6 +432,23 @@ def test_a_file_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
         method.load(path)
 
 
+def test_score_refuses_labels_of_another_kind(communities: Data) -> None:
+    model = small("label-propagation").fit(communities)
+    named, shifted, more = communities.clone(), communities.clone(), communities.clone()
+    named.y = [["apple", "pear"][k] for k in communities.y.tolist()]
+    with pytest.raises(EraseError, match=r"numbers \(0, 1\); got .* names \('apple', 'pear'\)"):
+        model.score(named)
+    with pytest.raises(EraseError, match=r"names \('apple', 'pear'\); got .* numbers \(0, 1\)"):
+        small("label-propagation").fit(named).score(communities)
+    shifted.y = communities.y + 10
+    with pytest.raises(EraseError, match=r"numbers \(0, 1\); got .* numbers \(10, 11\)"):
+        model.score(shifted)
+    more.y[communities.y == 1] = 7  # a class that the fit did not know: a wrong answer
+    right = model.predict() == communities.y.numpy()
+    test, first = communities.test_mask.numpy(), (communities.y == 0).numpy()
+    assert model.score(more) == (right & first)[test].mean() > 0
+
+
 def test_progress_is_shown_when_asked_for(
     network: str,
     communities: Data,
