@@ -46,6 +46,7 @@ def planted_audit(
     parts: dict[str, Any] = {
         "issues": _issues(given, decision, edge_index, proba, class_names, names),
         "class_names": class_names,
+        "label_values": np.arange(k),
         "pred_probs": proba,
         "given": given,
         "decision": decision,

@@ -407,6 +407,62 @@ def test_a_dataset_brings_its_settings_in_any_case_of_letters(
     assert (tmp_path / "out" / "citeseer-ce" / "summary.json").exists()
 
 
+@pytest.mark.parametrize("name", ["pubmed.npz", "ogbn-arxiv.npz", "PubMed"])
+def test_a_file_called_like_a_dataset_brings_no_settings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files").mkdir()
+    for path in (f"files/{name}", "files/graph.npz"):
+        write_graph(two_communities(size=40, classes=3), path)
+        for method in ("ce", "erase"):
+            wide = ["--set", "width=12"] if method == "erase" else []
+            out = ["--out", f"{Path(path).stem}-{method}"]
+            assert main(["fit", path, "--quiet", "--method", method, *SMALL, *wide, *out]) == 0
+    for method in ("ce", "erase"):
+        named, usual = (summary(Path(f"{stem}-{method}")) for stem in (Path(name).stem, "graph"))
+        for told in (named, usual):
+            del told["graph"], told["seconds"], told["notes"]
+        assert named == usual
+
+
+def test_predictions_have_the_numbers_of_the_labels(tmp_path: Path) -> None:
+    data = two_communities(size=40, classes=3)
+    data.y = torch.tensor([10, 200, 3000])[data.y]
+    write_graph(data, tmp_path / "graph.npz")
+    write_graph(data, tmp_path / "tables")
+    write_folder(data, tmp_path / "folder")
+    tables = []
+    for graph in ("graph.npz", "tables", "folder"):
+        out = tmp_path / f"out-{graph}"
+        more = ["--method", "label-propagation", "--noise", "pair:0.2", "--quiet"]
+        assert main(["fit", str(tmp_path / graph), "--out", str(out), *more]) == 0
+        tables.append(pd.read_csv(out / "predictions.csv").drop(columns="name", errors="ignore"))
+        assert summary(out)["scores"]["test_accuracy"] > 0.8
+        assert erase.load_model(out / "model.safetensors").classes_.tolist() == [10, 200, 3000]
+    assert set(tables[0]["predicted"]) == {10, 200, 3000}
+    test = data.test_mask.numpy()
+    assert (tables[0]["predicted"][test] == data.y.numpy()[test]).mean() > 0.8
+    pd.testing.assert_frame_equal(tables[0], tables[1])
+    pd.testing.assert_frame_equal(tables[0], tables[2])
+
+
+def test_the_columns_that_are_features_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = two_communities(size=20)
+    write_graph(data, tmp_path / "graph")
+    nodes = pd.read_csv(tmp_path / "graph" / "nodes.csv")
+    nodes = nodes[["id", "label", "split", "x0", "x1"]].rename(columns={"x0": "size", "x1": "age"})
+    nodes.assign(paper=range(500, 540)).to_csv(tmp_path / "graph" / "nodes.csv", index=False)
+    out = tmp_path / "out"
+    main(["fit", str(tmp_path / "graph"), "--out", str(out), "--method", "label-propagation"])
+    told = capsys.readouterr().err
+    assert "Note: Features: 2 columns: 'size', 'age'." in told
+    assert "Note: Not used as features: 1 column: 'paper'. Whole numbers" in told
+    assert "Features: 2 columns: 'size', 'age'." in summary(out)["notes"]
+
+
 def test_notes_of_the_door_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = two_communities(size=20)
     del data.train_mask, data.val_mask, data.test_mask

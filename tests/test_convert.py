@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from conftest import path_graph, rare_features
+from erase.convert import data_from_tables
 from erase.errors import EraseError
 from erase.task import NodeTask
 
@@ -285,3 +286,80 @@ def test_text_that_reads_as_numbers_is_numbers_and_other_text_is_ignored() -> No
 def test_a_missing_name_in_a_table_is_an_unknown_label(dtype: Any) -> None:
     label = pd.Series(["x", "y", pd.NA, "x"], dtype=dtype)
     assert NodeTask.from_tables(*changed(0, label=label)).y.tolist() == [0, 1, -1, -1]
+
+
+def many_columns(n: int = 30) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return tables of n nodes: five columns of features, and others that look like numbers."""
+    rng = np.random.default_rng(0)
+    nodes = pd.DataFrame(
+        {
+            "name": [f"node {i}" for i in range(n)],
+            "label": rng.integers(0, 3, n),
+            "row": range(n),
+            "paper": rng.permutation(n) * 7.0 + 31_336,
+            "tweet": [str(2**60 + i) for i in range(n)],
+            "x0": range(100, 100 + n),
+            "year": 1990 + np.arange(n) % 12,
+            "size": rng.random(n),
+            "share": np.arange(n) + 0.5,
+            "old": rng.random(n) < 0.5,
+            "url": [f"https://node/{i}" for i in range(n)],
+        }
+    )
+    ends = [f"node {i}" for i in range(2)]
+    return nodes, pd.DataFrame({"source": ends[:1], "target": ends[1:]})
+
+
+def test_columns_of_identifiers_are_left_out_of_the_features_and_told() -> None:
+    task = NodeTask.from_tables(*many_columns())
+    nodes, edges = many_columns()
+    used = ["x0", "year", "size", "share", "old"]
+    np.testing.assert_allclose(task.x.numpy(), nodes[used].astype(np.float32))
+    assert task.notes[:3] == (
+        "Columns that hold no numbers are ignored: 'url'.",
+        "Not used as features: 3 columns: 'row', 'paper', 'tweet'. Whole numbers that are all "
+        "different look like identifiers; to use such a column, name it in features=…, or call it "
+        "x0.",
+        "Features: 5 columns: 'x0', 'year', 'size', 'share', 'old'.",
+    )
+    chosen = NodeTask.from_tables(nodes, edges, features=["paper", "size"])
+    np.testing.assert_allclose(chosen.x.numpy(), nodes[["paper", "size"]].astype(np.float32))
+    assert chosen.notes[0] == "Features: 2 columns: 'paper', 'size'."
+
+
+def test_networkx_attributes_that_are_identifiers_are_left_out() -> None:
+    graph = nx.path_graph(20)
+    for node in graph:
+        graph.nodes[node].update(label=node % 2, key=5 * node, size=0.5 * node, at=[node])
+    task = NodeTask.of(graph)
+    assert task.x.tolist() == [[0.5 * node, node] for node in range(20)]
+    assert "Features: 2 columns: 'size', 'at'." in task.notes
+
+
+def test_in_a_small_graph_no_column_is_an_identifier() -> None:
+    for n, features in ((19, 8), (20, 5)):
+        assert NodeTask.from_tables(*many_columns(n)).num_features == features
+
+
+@pytest.mark.parametrize(
+    ("column", "is_feature"),
+    [
+        ([*range(29), None], False),  # ids with a gap
+        ([*range(19), *[None] * 11], True),  # too few to say
+        ([*range(29), 28], True),  # one of them twice: a count
+        ([*range(29), 28.5], True),
+        ([*range(-15, 15)], False),
+    ],
+)
+def test_what_an_identifier_is(column: list[Any], is_feature: bool) -> None:
+    nodes, edges = many_columns()
+    data = data_from_tables(nodes[["name", "label"]].assign(value=column), edges)
+    assert ("x" in data) == is_feature
+
+
+def test_many_features_are_counted_and_the_first_named() -> None:
+    nodes, edges = many_columns()
+    wide = pd.DataFrame(0.5, index=range(30), columns=[f"w{j}" for j in range(12)])
+    task = NodeTask.from_tables(nodes[["name", "label"]].join(wide), edges)
+    names = ", ".join(f"'w{j}'" for j in range(10))
+    assert task.notes[0] == f"Features: 12 columns: {names} and 2 more."

@@ -14,8 +14,10 @@ from erase.fields import (
     encode_labels,
     field,
     read_splits,
+    refuse_other_labels,
     split_mask,
     to_tensor,
+    with_labels,
     without_splits,
 )
 from erase.task import NodeTask
@@ -86,7 +88,9 @@ def test_label_values_cannot_be_written_to() -> None:
         ({}, 2),
         ({"num_classes": 5}, 5),
         ({"num_classes": 1000}, 1000),
-        ({"y": torch.tensor([0, 1, 99, 0, 1])}, 100),  # a part of a graph
+        ({"y": torch.tensor([0, 1, 99, 0, 1])}, 3),
+        ({"y": torch.tensor([0, 1, 99, 0, 1]), "num_classes": 100}, 100),  # a part of a graph
+        ({"class_values": [5, 1, 0]}, 3),
     ],
 )
 def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
@@ -100,7 +104,10 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"y": None}, r"labels in data\.y; got none\. Set y \[N\]"),
         ({"y": torch.tensor([0, 1, -2, 0, 1])}, r"label -2 at node 2.*set it to -1"),
         ({"num_classes": 2, "y": torch.tensor([0, 1, 1, 2, 1])}, r"0\.\.1.*label 2 at node 3"),
-        ({"class_names": ["a"]}, r"0\.\.0 \(1 classes\).*label 1 at node 1"),
+        (
+            {"class_names": ["a"]},
+            r"0\.\.0 \(1 classes\).*label 1 at node 1.*or give class_values",
+        ),
         ({"y": torch.tensor([0.0, 1.5, 1, 0, 1])}, r"whole numbers.*1\.5 at node 1.*Number the"),
         ({"y": torch.tensor([0.0, 1, float("inf"), 0, 1])}, "inf at node 2"),
         ({"y": torch.eye(5)}, r"shape \[5, 5\]. Take y\.argmax\(1\)"),
@@ -114,9 +121,15 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"class_names": "ab"}, "class_names as a list of names; got 'ab'"),
         ({"class_names": ["a", "a"]}, "different class_names.*twice"),
         ({"y": torch.tensor([], dtype=torch.long)}, "0 nodes"),
-        ({"y": torch.tensor([0, 1, 2000, 0, 1])}, r"label 2000 on .*without gaps"),
-        ({"y": torch.tensor([0, 1, 100, 0, 1])}, r"label 100 on .*or set num_classes"),
-        ({"num_classes": 1001}, r"label 1000 on a graph of 5 nodes"),
+        ({"num_classes": 1001}, r"at most 1000 classes on a graph of 5 nodes; got .* = 1001"),
+        (
+            {"y": torch.tensor([1, 3, 2, 1, 3]), "class_values": [1, 3]},
+            r"among class_values \(1, 3\), or -1.*label 2 at node 2.*or add it to class_values",
+        ),
+        ({"class_values": [0, 1, 1]}, r"different whole numbers from 0 on; got \[0, 1, 1\]"),
+        ({"class_values": [0, -1]}, r"different whole numbers from 0 on; got \[0, -1\]"),
+        ({"class_values": [0, 0.5]}, r"different whole numbers from 0 on; got \[0, 0.5\]"),
+        ({"class_values": [0, 1], "class_names": list("abc")}, "3 class_values.*; got 2"),
         ({"y": torch.tensor([0, 1.5, 1, 0, 1], dtype=torch.bfloat16)}, "1.5 at node 1"),
         ({"y": torch.tensor([0, 1, 1, 0, 1], dtype=torch.cfloat)}, "whole numbers.*complex64"),
         ({"y": np.array([0, 1, 1, 0, 1j])}, "whole numbers, or names; got complex128"),
@@ -274,16 +287,85 @@ def test_without_splits_every_labelled_node_trains() -> None:
     assert copied.x is data.x
 
 
-def test_how_far_class_numbers_may_have_gaps() -> None:
-    y = torch.tensor([*range(19), 199, *[-1] * 50])  # 20 classes are named: up to 200 may be
-    assert len(encode_labels(Data(y=y))[1]) == 200
-    y[19] = 200
-    with pytest.raises(EraseError, match="label 200 on a graph of 70 nodes"):
-        encode_labels(Data(y=y))
+@pytest.mark.parametrize(
+    ("y", "codes", "classes"),
+    [
+        ([1, 2, 3, -1, 1], [0, 1, 2, -1, 0], [1, 2, 3]),
+        ([3000, 10, 200, 10, -1], [2, 0, 1, 0, -1], [10, 200, 3000]),
+        ([2.0, 7.0, NAN, 7.0, 2.0], [0, 1, -1, 1, 0], [2, 7]),
+        ([2**40, 0, 2**40, 0, -1], [1, 0, 1, 0, -1], [0, 2**40]),
+        ([-1] * 5, [-1] * 5, []),
+    ],
+)
+def test_the_classes_are_the_numbers_that_occur(
+    y: list[float], codes: list[int], classes: list[int]
+) -> None:
+    found, names, values = encode_labels(Data(y=y))
+    assert found.tolist() == codes
+    assert values.tolist() == classes
+    assert names == tuple(map(str, classes))
+
+
+def test_class_values_name_the_numbers_of_all_classes_in_their_order() -> None:
+    y, names, values = encode_labels(
+        Data(y=[8, 3, -1, 8], class_values=[8, 5, 3], class_names=["x", "y", "z"])
+    )
+    assert y.tolist() == [0, 2, -1, 0]
+    assert names == ("x", "y", "z")
+    assert values.tolist() == [8, 5, 3]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        Data(y=[1, 2, 3, -1]),
+        Data(y=[0, 1, 2, -1]),
+        Data(y=["a", "b", "c", ""]),
+        Data(y=[1, 3, 2, -1], class_values=[3, 1, 2], class_names=["x", "y", "z"]),
+        Data(y=torch.tensor([0, 1, 2, -1]), class_names=["a", "b", "c"], label_kind="names"),
+    ],
+)
+def test_other_labels_keep_all_classes_and_their_own_numbers(data: Data) -> None:
+    y, names, values = encode_labels(data)
+    fewer = np.array([-1, -1, 1, 1])
+    told, told_names, told_values = encode_labels(with_labels(data, fewer, names, values))
+    assert told.tolist() == [-1, -1, 1, 1]
+    assert (told_names, told_values.tolist()) == (names, values.tolist())
+    same = with_labels(data, y.numpy(), names, values)
+    if values.dtype.kind != "U":
+        assert same.y.tolist() == list(data.y)
+
+
+def test_a_number_of_its_own_for_every_node_is_an_identifier() -> None:
+    numbers = list(range(100, 120))
+    with pytest.raises(EraseError, match=r"20 numbers on 20 nodes.*is 100.*or set class_values"):
+        encode_labels(Data(y=numbers))
+    with pytest.raises(EraseError, match="18 numbers on 20 nodes"):
+        encode_labels(Data(y=[*numbers[:18], *numbers[:2]]))
+    assert len(encode_labels(Data(y=numbers, class_values=numbers))[1]) == 20
+    assert len(encode_labels(Data(y=[*numbers, *[-1] * 20]))[1]) == 20  # one label a class
+    assert len(encode_labels(Data(y=numbers[:19]))[1]) == 19
+
+
+@pytest.mark.parametrize(
+    ("classes", "values", "message"),
+    [
+        ([0, 1], ["a", "b"], r"class numbers \(0, 1\); got a graph with class names \('a', 'b'\)"),
+        (["0", "1"], [0, 1], r"class names \('0', '1'\); got a graph with class numbers \(0, 1\)"),
+        (["a", "b"], ["c"], r"\('a', 'b'\); got a graph with class names \('c'\). Give both"),
+        ([*range(7)], [10, 20], r"numbers \(0, 1, 2, 3, 4, …\); got .* numbers \(10, 20\)"),
+    ],
+)
+def test_labels_of_another_kind_cannot_be_compared(
+    classes: list[Any], values: list[Any], message: str
+) -> None:
+    with pytest.raises(EraseError, match=message):
+        refuse_other_labels(np.array(classes), np.array(values), "a graph")
+    refuse_other_labels(np.array(classes), np.array([*classes[:1], *classes[:1]]), "a graph")
 
 
 def test_num_classes_up_to_the_number_of_nodes() -> None:
     y = torch.zeros(1200, dtype=torch.int64)
     assert len(encode_labels(Data(y=y, num_classes=1200))[1]) == 1200
-    with pytest.raises(EraseError, match="label 1200 on a graph of 1200 nodes"):
+    with pytest.raises(EraseError, match=r"at most 1200 classes.*got num_classes = 1201"):
         encode_labels(Data(y=y, num_classes=1201))

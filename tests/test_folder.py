@@ -71,6 +71,8 @@ def graphs(draw: st.DrawFn) -> Data:
         data.y = [None if label < 0 else CLASSES[label] for label in labels]
     if draw(st.booleans()):
         data.class_names = CLASSES
+    elif draw(st.booleans()) and isinstance(data.y, torch.Tensor):
+        data.y = torch.tensor([7, 1, 40, -1])[data.y]
     rows = draw(st.lists(st.lists(st.sampled_from([0, 0, 0, 1.5, -2]), min_size=3, max_size=3),
                          min_size=n, max_size=n))  # fmt: skip
     x = torch.tensor(rows, dtype=torch.float32)
@@ -105,6 +107,18 @@ def test_any_graph_comes_back_exactly(data: Data, tmp_path: Path) -> None:
     same_graph(data, read_graph(folder))
     write_folder(opened, tmp_path / "again")
     same_graph(data, read_graph(tmp_path / "again"))
+
+
+def test_labels_piece_by_piece_in_their_own_numbers(tmp_path: Path) -> None:
+    with FolderWriter(tmp_path / "g", 3, ["a", "b"], class_values=[10, 30]) as writer:
+        writer.add_labels([30, -1])
+        with pytest.raises(EraseError, match=r"labels among class_values, .*label 1 at node 2"):
+            writer.add_labels([1])
+        writer.add_labels([10])
+    y, names, values = encode_labels(open_folder(tmp_path / "g"))
+    assert (y.tolist(), names, values.tolist()) == ([1, -1, 0], ("a", "b"), [10, 30])
+    with pytest.raises(EraseError, match="2 class_values, one for each of class_names; got 1"):
+        FolderWriter(tmp_path / "h", 3, ["a", "b"], class_values=[10])
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])

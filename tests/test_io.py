@@ -30,6 +30,7 @@ from erase.io import (
     write_table,
 )
 from erase.task import NodeTask
+from test_convert import many_columns
 
 NAN = float("nan")
 SUFFIXES = ["graph.npz", "csv", "parquet"]
@@ -221,6 +222,23 @@ def test_names_come_back_as_names(form: str, tmp_path: Path) -> None:
     assert task.y.tolist() == [0, 1, -1, -1]
     assert encode_labels(back)[0].tolist() == [0, 1, -1, 0]
     same_task(data, back)
+
+
+@pytest.mark.parametrize("form", SUFFIXES)
+def test_labels_come_back_in_their_own_numbers(form: str, tmp_path: Path) -> None:
+    data = small_graph(y=torch.tensor([3000, 10, -1, 200]))
+    back = read_graph(store(data, tmp_path, form))
+    same_task(data, back)
+    y, names, values = encode_labels(back)
+    assert y.tolist() == [2, 0, -1, 1]
+    assert values.tolist() == [10, 200, 3000]
+    assert names == ("10", "200", "3000")
+
+
+def test_npz_keeps_a_class_that_nobody_has(tmp_path: Path) -> None:
+    data = small_graph(y=torch.tensor([3000, 10, -1, 10]), class_values=[10, 200, 3000])
+    write_graph(data, tmp_path / "g.npz")
+    assert encode_labels(read_graph(tmp_path / "g.npz"))[2].tolist() == [10, 200, 3000]
 
 
 def test_npz_keeps_class_numbers_names_and_order(tmp_path: Path) -> None:
@@ -461,6 +479,24 @@ def test_a_folder_written_by_hand(tmp_path: Path) -> None:
         NodeTask.from_data(data)
     data.x = data.x.nan_to_num()
     assert NodeTask.from_data(data).y.tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_files_and_tables_have_the_same_features(suffix: str, tmp_path: Path) -> None:
+    nodes, edges = many_columns()
+    for table, name in ((nodes, "nodes"), (edges, "edges")):
+        write_table(table, tmp_path / f"{name}.{suffix}")
+    read, given = NodeTask.of(read_graph(tmp_path)), NodeTask.from_tables(nodes, edges)
+    assert read.notes == given.notes
+    assert torch.equal(read.x, given.x)
+    assert read.num_features == 5
+
+
+@pytest.mark.parametrize("form", SUFFIXES)
+def test_features_that_look_like_identifiers_come_back(form: str, tmp_path: Path) -> None:
+    x = torch.stack([torch.arange(30.0), torch.ones(30)], 1)
+    data = Data(x=x, y=torch.arange(30) % 2, edge_index=torch.tensor([[0], [1]]))
+    assert torch.equal(read_graph(store(data, tmp_path, form)).x, x)
 
 
 @pytest.mark.parametrize(

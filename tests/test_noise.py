@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from conftest import two_communities
 from erase.errors import EraseError
+from erase.fields import encode_labels
 from erase.noise import NOISES, corrupt, flip, one_way, pair, published_draw, symmetric
 from erase.seeds import numpy_stream
 
@@ -154,10 +155,27 @@ def test_only_the_asked_labels_change_and_no_other_label_is_left() -> None:
 def test_class_names_survive_even_where_a_class_is_gone() -> None:
     data = two_communities()
     data.y = data.y * 2  # class 1 does not occur, class 2 does
-    noisy = corrupt(data, "pair", 0.0)
-    assert noisy.class_names == ["0", "1", "2"]
+    assert corrupt(data, "pair", 0.0).class_names == ["0", "2"]
+    data.y[data.test_mask] = 5  # a class of test nodes alone
+    assert corrupt(data, "pair", 0.0).class_names == ["0", "2", "5"]
+    data.num_classes = 7
+    assert corrupt(data, "pair", 0.0).class_names == list("0123456")
     named = Data(y=["a", "b", "a", "b"], x=torch.eye(4), edge_index=torch.tensor([[0], [1]]))
     assert corrupt(named, "pair", 1.0).y.tolist() == ["b", "a", "b", "a"]
+
+
+@pytest.mark.parametrize("noise", ["symmetric", "pair", "asymmetric", "random", "instance"])
+def test_noise_keeps_to_the_labels_own_numbers(noise: str) -> None:
+    data = labelled(600, 3)
+    own = data.clone()
+    own.y = torch.tensor([10, 200, 3000])[data.y]
+    usual, noisy = corrupt(data, noise, 0.4, seed=1), corrupt(own, noise, 0.4, seed=1)
+    assert noisy.y.tolist() == torch.tensor([10, 200, 3000])[usual.y].tolist()
+    y, names, values = encode_labels(noisy)
+    assert torch.equal(y, usual.y)
+    assert (names, values.tolist()) == (("10", "200", "3000"), [10, 200, 3000])
+    again = corrupt(noisy, np.eye(3)[[1, 2, 0]])
+    assert again.y.tolist() == torch.tensor([200, 3000, 10])[usual.y].tolist()
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,12 @@ def test_names_come_back_as_names_in_the_order_of_class_names() -> None:
 
 def test_a_class_only_test_nodes_have_still_counts() -> None:
     task = NodeTask.from_data(path_graph(y=torch.tensor([0, 1, 1, 0, 7])))
+    assert task.label_values.tolist() == [0, 1, 7]
+    assert task.notes == ("No training node has the class '7'.",)
+
+
+def test_many_classes_without_a_label_are_not_all_named() -> None:
+    task = NodeTask.from_data(path_graph(num_classes=8))
     assert task.num_classes == 8
     assert task.notes == ("No training node has the class '2', '3', '4', '5', '6' and 1 more.",)
 
@@ -217,10 +223,10 @@ def test_the_promises_hold_on_any_graph(draw: st.DataObject) -> None:
     assert sorted((col * n + row).tolist()) == key.tolist()
     assert not bool((task.train_mask & task.val_mask).any())
     seen = task.train_mask | task.val_mask
-    assert torch.equal(task.y[seen], y[seen])
+    assert task.label_values[task.y[seen]].tolist() == y[seen].tolist()
     assert bool((task.y[~seen] == -1).all())
     assert bool((task.y[seen] >= 0).all())
-    assert task.num_classes == max(labels) + 1
+    assert task.label_values.tolist() == sorted({*labels} - {-1})
     assert bool(torch.isfinite(task.x.to_dense()).all())
     assert task.x.shape == (n, width or 128)
     if width:

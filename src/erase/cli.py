@@ -43,7 +43,7 @@ from erase.bench.tune import (
     tune,
     validation_tasks,
 )
-from erase.datasets import DATASETS, load_dataset, write_dataset
+from erase.datasets import DATASETS, dataset_name, load_dataset, write_dataset
 from erase.draw import picture_kind, save_picture
 from erase.encoders import ENCODERS
 from erase.errors import EraseError
@@ -136,8 +136,8 @@ def _parser() -> argparse.ArgumentParser:
         "--preset",
         choices=RECIPES,
         help="ERASE's recipe: 'reference', the default, yields the published numbers, 'paper' is "
-        "the formulas as printed, 'relabelled' has the semantic labels of relabelling; a dataset "
-        "of the paper brings its settings",
+        "the formulas as printed, 'relabelled' has the semantic labels of relabelling; the name of "
+        "a dataset of the paper as GRAPH brings its settings, a file never does",
     )
     fit.add_argument(
         "--set",
@@ -463,7 +463,7 @@ def _fit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
     options.method = options.method or _usual_method(options)
     options.preset = options.preset or "reference"
-    method = _method(options, name)
+    method = _method(options)
     protocol = Protocol(
         options.draw or "redrawn",
         options.validation or ("noisy" if method.trains_on_validation else "clean"),
@@ -488,7 +488,8 @@ def _fit(options: argparse.Namespace) -> None:
     if options.clean:
         _say(options, "Auditing the labels …")
         shared = {"seed": options.seed, "device": options.device}
-        judge = METHODS[JUDGE].preset(dataset=name, **judge_params(JUDGE), **shared)
+        dataset = dataset_name(options.graph.lower())
+        judge = METHODS[JUDGE].preset(dataset=dataset, **judge_params(JUDGE), **shared)
         found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
         found.save(out / "audit")
         if not found.decision.agreement.is_informative:
@@ -522,6 +523,7 @@ def _fit(options: argparse.Namespace) -> None:
         "best_epoch": method.best_epoch_,
         "epochs_run": len(method.history_),
         "scores": scores,
+        "notes": list(method.notes_),
         "seconds": seconds,
         "version": __version__,
     }
@@ -542,7 +544,7 @@ def _audit(options: argparse.Namespace) -> None:
         clean = without_splits(clean)
     usual = [f"{key}={value}" for key, value in judge_params(options.method).items()]
     options.set = [*usual, *options.set]  # a user's own come last
-    judge = _method(options, name)
+    judge = _method(options)
     given = clean
     if options.noise is not None:
         given = given_labels(clean, *_noise(options.noise), options.seed, PROTOCOLS["honest"])
@@ -716,7 +718,7 @@ def _tune(options: argparse.Namespace) -> None:
     asks = METHODS[options.method]().get_params(deep=False).keys() - searched
     if noise and "noise_rate" in asks:
         options.set.insert(0, f"noise_rate={noise[1]:g}")  # to be told; a user's own comes later
-    method = _method(options, name)
+    method = _method(options)
     fixed = [setting.partition("=")[0] for setting in options.set]
     space = choose_space(method, options.space, fixed)
     seeds = range(options.seed, options.seed + options.seeds)
@@ -763,7 +765,7 @@ def _figure(options: argparse.Namespace) -> None:
 
 
 def _graph(name: str) -> tuple[Data, str]:
-    """Return the graph and a short name for it."""
+    """Return the graph and a short name for it, to call results by."""
     if name.lower() in DATASETS:
         return load_dataset(name.lower()), name.lower()
     if not Path(name).exists() and not Path(name).suffix:
@@ -792,13 +794,13 @@ def _usual_method(options: argparse.Namespace) -> str:
     return "erase" if needs_erase else "relabelling"
 
 
-def _method(options: argparse.Namespace, dataset: str) -> NodeClassifier:
-    """Return the method with its preset and the user's parameters."""
+def _method(options: argparse.Namespace) -> NodeClassifier:
+    """Return the method with its preset, where GRAPH is a dataset's name, and the user's --set."""
     cls = METHODS[options.method]
     changes = {"seed": options.seed, "device": options.device}
     known = {k: v for k, v in cls().get_params(deep=False).items() if k not in changes}
     changes |= _settings(options.set, known)
-    method = cls.preset(options.preset, dataset, **changes)
+    method = cls.preset(options.preset, dataset_name(options.graph.lower()), **changes)
     method.check_params()
     return method
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch_geometric.data import Data
 
 from erase.errors import EraseError
 from erase.fields import (
+    MANY_NODES,
     SPLIT_WORDS,
     label_column,
     node_mask,
@@ -24,6 +26,7 @@ from erase.fields import (
 from erase.matrices import adjacency_ends, csr_tensor, feature_matrix, is_too_large, too_large
 
 ID_COLUMNS = ("id", "node", "name")
+FEATURE_COLUMN = re.compile(r"x\d+")  # so `write_graph` names the features of a table
 
 
 def data_from_arrays(
@@ -88,7 +91,8 @@ def data_from_networkx(
     Args:
         graph: any networkx graph; node names are kept, directions and weights are not.
         label: the node attribute with the class number or name; missing where unknown.
-        features: node attributes with a number or a vector each; None: all that hold numbers.
+        features: node attributes with a number or a vector each; None: all that hold numbers,
+            except identifiers, see `data_from_tables`.
         split: the node attribute with "train", "val" or "test", if there is one.
     """
     if not (hasattr(graph, "nodes") and hasattr(graph, "edges")):
@@ -121,7 +125,10 @@ def data_from_tables(
         id: the column of node ids; None: the one called id, node or name, else the index where it
             has a name, else the first column.
         label: the column with the class number or name; empty where unknown.
-        features: columns with a number or a vector each; None: all that hold numbers.
+        features: columns with a number or a vector each; None: all that hold numbers, except
+            identifiers: columns of whole numbers that are all different, on `MANY_NODES` nodes or
+            more. Columns called x0, x1, … are features whatever they hold. Notes say which columns
+            are used and which are not.
         split: the column with "train", "val" or "test", if there is one.
         source: the column of `edges` where an edge starts; None: called source, else the first.
         target: the column of `edges` where it ends; None: called target, else the second.
@@ -224,11 +231,55 @@ def _data_from_frame(
                 "Turn it into numbers, or leave it out of features=….",
             )
         notes = [*notes, f"Columns that hold no numbers are ignored: {', '.join(ignored)}."]
-    if numeric := [block for block in blocks.values() if block is not None]:
-        data.x = torch.from_numpy(np.concatenate(numeric, axis=1).astype(np.float32))
+    used = {name: block for name, block in blocks.items() if block is not None}
+    if chosen is None:
+        used, left_out = _without_identifiers(frame, used)
+        notes = [*notes, *left_out]
+    if used:
+        data.x = torch.from_numpy(np.concatenate([*used.values()], axis=1).astype(np.float32))
+        notes = [*notes, f"Features: {_columns(list(used))}."]
     if notes:
         data.notes = notes
     return data
+
+
+def _without_identifiers(
+    frame: pd.DataFrame, blocks: dict[Any, np.ndarray[Any, Any]]
+) -> tuple[dict[Any, np.ndarray[Any, Any]], list[str]]:
+    """Return the blocks [N, f] of columns that are features, and a note on those that are not."""
+    found = [name for name, block in blocks.items() if _is_identifier(frame[name], block)]
+    if not found:
+        return blocks, []
+    note = (
+        f"Not used as features: {_columns(found)}. Whole numbers that are all different look like "
+        "identifiers; to use such a column, name it in features=…, or call it x0."
+    )
+    return {name: block for name, block in blocks.items() if name not in found}, [note]
+
+
+def _is_identifier(column: pd.Series[Any], block: np.ndarray[Any, Any]) -> bool:
+    """Say whether a column holds numbers that name nodes: whole, and none of them twice.
+
+    Few nodes may differ in any quantity: below `MANY_NODES` values no column is an identifier.
+    """
+    if FEATURE_COLUMN.fullmatch(str(column.name)) or _holds_vectors(column):
+        return False
+    known = ~np.isnan(block[:, 0])
+    values = block[known, 0]
+    whole = bool((values == np.rint(values)).all())
+    # of the column itself: as float64, different numbers beyond 2**53 may be equal
+    return len(values) >= MANY_NODES and whole and bool(column[known].is_unique)
+
+
+def _holds_vectors(column: pd.Series[Any]) -> bool:
+    return len(column) > 0 and isinstance(column.iloc[0], list | tuple | np.ndarray)
+
+
+def _columns(names: Sequence[Any], most: int = 10) -> str:
+    """Return how many columns there are, and the first of their names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return f"{len(names)} column{'s' if len(names) > 1 else ''}: {shown}{more}"
 
 
 def _parts(words: pd.Series[Any]) -> dict[str, Tensor]:
@@ -251,7 +302,7 @@ def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any] | None:
 
     Text that reads as numbers is numbers. Where half of it does, the rest are mistakes.
     """
-    if len(column) and isinstance(column.iloc[0], list | tuple | np.ndarray):
+    if _holds_vectors(column):
         try:
             block = np.array(column.tolist())
         except ValueError:  # of different lengths

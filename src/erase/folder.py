@@ -9,7 +9,8 @@ type, shape and bytes of every array. It is written last. The arrays are ``.npy`
 ``x`` [N, F] float32
     or CSR as ``x_indptr``, ``x_indices`` (int64) and ``x_values``; absent without features.
 ``y`` [N] int64
-    class numbers, test labels too; -1 where unknown.
+    class numbers, test labels too; -1 where unknown. They are 0..K-1, or the ``class_values`` of
+    the manifest.
 ``train_mask``, ``val_mask``, ``test_mask`` [N] bool
     each where such a split is given.
 ``name_text``, ``name_starts``
@@ -42,7 +43,9 @@ from erase.fields import (
     Names,
     encode_labels,
     field,
+    label_fields,
     node_mask,
+    own_numbers,
     read_names,
     split_mask,
     to_tensor,
@@ -109,6 +112,8 @@ def open_folder(path: StrPath) -> Data:
         data.class_names = [str(name) for name in manifest["class_names"]]
         if manifest["label_kind"] == "names":
             data.label_kind = "names"
+        if "class_values" in manifest:
+            data.class_values = list(manifest["class_values"])
         if manifest["notes"]:
             data.notes = [str(note) for note in manifest["notes"]]
     except (KeyError, TypeError, AttributeError) as error:
@@ -218,9 +223,11 @@ def write_folder(data: Data, path: StrPath) -> None:
     n = y.numel()
     names = read_names(data, "node_names", n)
     kind: LabelKind = "names" if values.dtype.kind == "U" else "numbers"
-    with FolderWriter(path, n, class_names, label_kind=kind) as writer:
+    numbers = own_numbers(values)
+    labels = y if numbers is None else label_fields(y.numpy(), class_names, values)["y"]
+    with FolderWriter(path, n, class_names, label_kind=kind, class_values=numbers) as writer:
         writer.notes += field(data, "notes") or ()
-        writer.add_labels(y)
+        writer.add_labels(labels)
         for part in SPLIT_WORDS:
             if (mask := split_mask(data, part, n)) is not None:
                 writer.set_split(part, mask)
@@ -253,6 +260,7 @@ class FolderWriter:
         num_nodes: N.
         class_names: K names.
         label_kind: "names" where predictions should be class names rather than numbers.
+        class_values: the K numbers that labels are; None: 0..K-1.
 
     Attributes:
         notes: sentences on the graph that whoever fits it is told.
@@ -276,13 +284,21 @@ class FolderWriter:
         class_names: Sequence[str],
         *,
         label_kind: LabelKind = "numbers",
+        class_values: Sequence[int] | None = None,
     ) -> None:
         if not 1 <= num_nodes <= MOST_NODES:
             raise EraseError(f"1 to {MOST_NODES:,} nodes", f"{num_nodes}", "Check num_nodes.")
+        if class_values is not None and len(class_values) != len(class_names):
+            raise EraseError(
+                f"{len(class_names)} class_values, one for each of class_names",
+                f"{len(class_values)}",
+                "Correct one of them.",
+            )
         self.path = Path(path)
         self.num_nodes = num_nodes
         self.class_names = [str(name) for name in class_names]
         self.label_kind = label_kind
+        self.class_values = None if class_values is None else [int(each) for each in class_values]
         self.notes: list[str] = []
         self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         self._arrays: dict[str, _ArrayFile] = {}
@@ -353,14 +369,18 @@ class FolderWriter:
 
     def add_labels(self, y: Any) -> None:
         """Add the classes of the next nodes, [n] numbers; -1 or NaN where unknown."""
-        first, most = self._rows("y"), len(self.class_names) - 1
+        first, k = self._rows("y"), len(self.class_names)
         labels = to_tensor(y, "labels").reshape(-1).numpy()
         numbers = np.nan_to_num(labels, nan=-1.0).astype(np.int64)
-        wrong = (numbers < -1) | (numbers > most) | ~((numbers == labels) | np.isnan(labels))
+        if self.class_values is None:
+            classes, known = f"in 0..{k - 1} ({k} classes)", (numbers >= 0) & (numbers < k)
+        else:
+            classes, known = "among class_values", np.isin(numbers, self.class_values)
+        wrong = ~(known | (numbers == -1)) | ~((numbers == labels) | np.isnan(labels))
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise EraseError(
-                f"labels in 0..{most} ({most + 1} classes), or -1 where unknown",
+                f"labels {classes}, or -1 where unknown",
                 f"label {labels[i]} at node {first + i}",
                 "Correct it, set it to -1, or give more class_names.",
             )
@@ -421,6 +441,7 @@ class FolderWriter:
             "num_features": self._width or 0,
             "label_kind": self.label_kind,
             "class_names": self.class_names,
+            **({} if self.class_values is None else {"class_values": self.class_values}),
             "notes": [*self.notes, *self._edges.notes()],
             "arrays": entries,
         }

@@ -6,9 +6,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     numpy arrays, without pickles: `edge_index` [2, E]; `x` [N, F], or CSR as `x_data`, `x_indices`,
     `x_indptr`, `x_shape`; `y` [N], class numbers (-1: unknown) or names ("": unknown); and, each
     optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers; or just `train`,
-    `val`, `test`), `node_names` [N], `class_names` [K]. Or the layout of gnn-benchmark:
-    `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or `attr_matrix`);
-    `labels`.
+    `val`, `test`), `node_names` [N], `class_names` [K], which number labels index, and
+    `class_values` [K], the number labels themselves where they are not 0..K-1. Or the layout of
+    gnn-benchmark: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or
+    `attr_matrix`); `labels`.
 ``FILE.pt``
     a PyG ``Data``, its ``to_dict()``, or the (data, slices) of a one-graph PyG dataset, saved with
     ``torch.save``. Only tensors, plain values and PyG's own data classes are read.
@@ -16,8 +17,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     what `erase.write_folder` wrote: arrays that are opened without being read, see `erase.folder`.
     Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`: `id` (or `node`,
     `name`, or the first column), `label` (class number or name, empty: unknown), optional `split`
-    (train, val, test or empty); every other column of numbers is a feature. `edges`: `source` and
-    `target` (or the first two columns), ids of nodes.
+    (train, val, test or empty); every other column of numbers is a feature, except identifiers:
+    whole numbers that are all different, on 20 nodes or more. Columns called `x0`, `x1`, … are
+    features whatever they hold. `edges`: `source` and `target` (or the first two columns), ids of
+    nodes.
 ``FILE.graphml``, ``FILE.graphml.gz``
     node attributes `label`, `split` and numbers, as the columns above.
 """
@@ -55,7 +58,7 @@ from erase.convert import (
     with_ids,
 )
 from erase.errors import EraseError
-from erase.fields import SPLIT_WORDS, encode_labels, split_mask, to_tensor
+from erase.fields import SPLIT_WORDS, encode_labels, label_fields, split_mask, to_tensor
 from erase.folder import is_folder, open_folder
 from erase.matrices import edge_ends, feature_matrix
 
@@ -220,7 +223,7 @@ def _read_npz(path: Path) -> Data:
                 name = f"{key}_mask" if key in words else key
                 if name == key or name not in file:
                     data[name] = to_tensor(file[key], key)
-        for key in ("node_names", "class_names"):
+        for key in ("node_names", "class_names", "class_values"):
             if key in file:
                 try:
                     data[key] = file[key].tolist()
@@ -379,9 +382,9 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
     y, class_names, values = encode_labels(data)
     arrays: dict[str, Any] = {
         "edge_index": torch.stack(edge_ends(data, y.numel())).numpy(),
-        "y": np.append(values, "")[y] if values.dtype.kind == "U" else y.numpy(),
-        "class_names": np.array(class_names, dtype=str),
+        **label_fields(y.numpy(), class_names, values),
     }
+    arrays["class_names"] = np.array(class_names, dtype=str)
     x = feature_matrix(data.x)
     if isinstance(x, Tensor):
         arrays["x"] = x.numpy()
@@ -404,7 +407,7 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
             "Make them different, or write FILE.npz, which does not need them to be.",
         )
     named = values.dtype.kind == "U" or "class_names" in data
-    names = np.array([*(class_names if named else range(len(class_names))), None], dtype=object)
+    names = np.array([*(class_names if named else values.tolist()), None], dtype=object)
     nodes = {"id": ids, "label": names[y.numpy()]}
     split = np.full(n, None, dtype=object)
     for part, mask in _masks(data, n).items():

@@ -5,7 +5,6 @@ rows sum to 1.
 """
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits
+from erase.fields import encode_labels, read_splits, with_labels
 from erase.seeds import numpy_stream
 from erase.task import NodeTask
 
@@ -208,7 +207,8 @@ def corrupt(
 
     Args:
         data: a graph with clean labels.
-        noise: a name in :data:`NOISES`, or your own matrix ``[true, given]`` [K, K].
+        noise: a name in :data:`NOISES`, or your own matrix ``[true, given]`` [K, K], whose rows
+            and columns are the classes in order: `class_names`, else the sorted labels.
         rate: φ, the expected share of wrong labels; None with your own matrix. Instance noise has
             this mean before its rates are cut to [0, 1], which moves it where φ is near 0 or 1.
         seed: of the draw.
@@ -227,11 +227,7 @@ def corrupt(
     noisy = np.flatnonzero(seen & (train.numpy() if on == "train" else True))
     given[noisy] = _draw(data, given, noisy, k, noise, rate, seed, draw)
     given[~seen] = -1
-    corrupted = copy(data)
-    corrupted.y = torch.from_numpy(given) if values.dtype.kind != "U" else _named(given, values)
-    if "class_names" not in data:
-        corrupted.class_names = list(class_names)
-    return corrupted
+    return with_labels(data, given, class_names, values)
 
 
 def _draw(
@@ -283,7 +279,3 @@ def _own_matrix(noise: Any, rate: float | None, k: int) -> Matrix:
     if rate is not None:
         raise EraseError("no rate beside your own matrix", f"rate={rate}", "Leave rate out.")
     return matrix
-
-
-def _named(given: Classes, values: NDArray[Any]) -> NDArray[Any]:
-    return np.where(given >= 0, values[given], "")

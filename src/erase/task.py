@@ -46,8 +46,8 @@ class NodeTask:
         train_mask: [N] bool.
         val_mask: [N] bool, disjoint from `train_mask`.
         class_names: K names.
-        label_values: [K], what stands for class k in a prediction: k, or its name if the labels
-            were given as names.
+        label_values: [K], what stands for class k in a prediction: the number that the labels
+            have for it, or its name if they were given as names.
         node_names: N names, or None; those of a graph's folder are read when they are asked for.
         notes: what was done to the input at the door, one sentence each.
     """
@@ -132,8 +132,10 @@ class NodeTask:
 
         Read from `data`: `x` (dense or sparse; may be absent), `edge_index` or `adj_t`, `y` (class
         numbers or names; -1, NaN, None or "" where unknown), `train_mask` and `val_mask` (or node
-        numbers, also as `train_idx`, `val_idx`, …), `class_names`, `num_classes`, `node_names`.
-        Without a training split, every labelled node outside validation and test trains.
+        numbers, also as `train_idx`, `val_idx`, …), `class_names`, `num_classes`, `class_values`,
+        `node_names`. The classes are the labels that occur, unless one of the three before says
+        them, see `erase.fields.encode_labels`. Without a training split, every labelled node
+        outside validation and test trains.
         """
         if not isinstance(data, Data):
             raise not_a_graph(data)

@@ -467,12 +467,29 @@ def test_a_clean_graph_keeps_what_was_not_judged(audited: erase.Audit) -> None:
     assert cleaned.x is whole.x
 
 
+def test_labels_keep_their_own_numbers_through_an_audit(tmp_path: Path) -> None:
+    data = cliques([30] + [10] * 9 + [30] * 10)
+    found = erase.audit(data, method="label-propagation")
+    assert found.class_names == ("10", "30")
+    first = found.issues.iloc[0]
+    assert (first["node"], first["given"], first["suggested"]) == (0, "30", "10")
+    assert found.clean_labels().tolist() == [10] * 10 + [30] * 10
+    cleaned = found.clean_graph(data)
+    assert cleaned.y.tolist() == [10] * 10 + [30] * 10
+    assert NodeTask.of(cleaned).label_values.tolist() == [10, 30]
+    found.save(tmp_path)
+    table = pd.read_csv(tmp_path / "labels_clean.csv")
+    assert table["label"].tolist() == [10] * 10 + [30] * 10
+    assert table["was"].tolist() == data.y.tolist()
+
+
 def test_a_clean_graph_of_names_has_names() -> None:
     data = cliques([1] + [0] * 9 + [1] * 10)
     data.y = ["pear", *["apple"] * 9, *["pear"] * 10]
     found = erase.audit(data, method="label-propagation")
     cleaned = found.clean_graph(data)
     assert list(cleaned.y) == ["apple"] * 10 + ["pear"] * 10
+    assert found.clean_labels().tolist() == ["apple"] * 10 + ["pear"] * 10
     dropped = found.decision.is_issue.copy()
     unsure = replace(found.decision, verdict=np.where(dropped, "can't tell", "right"))
     assert replace(found, decision=unsure).clean_graph(data).y.tolist()[:2] == ["", "apple"]
@@ -571,6 +588,7 @@ def test_the_summary_counts_what_is_there(audited: erase.Audit, tmp_path: Path) 
 
 def test_a_class_nobody_has_keeps_its_place_in_the_summary() -> None:
     data = cliques([0] * 10 + [2] * 10)
+    data.num_classes = 3
     told = erase.audit(data, method="label-propagation").summary()
     assert [row["labels"] for row in told["classes"]] == [10, 0, 10]
     assert np.isnan(told["classes"][1]["noise_rate"])

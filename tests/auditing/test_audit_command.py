@@ -131,6 +131,34 @@ def test_options_reach_the_audit(
     assert seen["method"].get_params() == usual.get_params()
 
 
+@pytest.mark.parametrize("name", ["pubmed", "ogbn-arxiv"])
+def test_a_file_called_like_a_dataset_brings_no_settings(name: str, tmp_path: Path) -> None:
+    write_graph(two_communities(size=40, classes=3), tmp_path / f"{name}.npz")
+    told = ["audit", str(tmp_path / f"{name}.npz"), "--out", str(tmp_path), "--quiet"]
+    for method in ("ce", "erase"):
+        main([*told, "--method", method, "--folds", "2", *SMALL])
+        found = read_json(tmp_path / "summary.json")["settings"]["parameters"]
+        usual = METHODS[method](hidden=16, heads=2, epochs=5, device="cpu").get_params()
+        assert found == {**usual, "num_neighbors": list(usual["num_neighbors"])}
+
+
+def test_a_column_of_ids_does_not_make_right_labels_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = two_communities(size=60, classes=3)
+    del data.x
+    write_graph(data, tmp_path / "graph")
+    file = tmp_path / "graph" / "nodes.csv"
+    rng = np.random.default_rng(0)
+    pd.read_csv(file).assign(paper=rng.permutation(180) + 31_336).to_csv(file, index=False)
+    out = tmp_path / "out"
+    assert main(["audit", str(tmp_path / "graph"), "--out", str(out), "--all-labels"]) == 0
+    assert "Not used as features: 1 column: 'paper'." in capsys.readouterr().err
+    told = read_json(out / "summary.json")
+    assert any("structural features" in note for note in told["notes"])
+    assert told["noise_rate"]["value"] < 0.1
+
+
 def test_defaults() -> None:
     told = vars(_parser().parse_args(["audit", "g"]))
     del told["run"]

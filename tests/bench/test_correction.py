@@ -19,6 +19,7 @@ from erase.bench.studies import STUDIES, Study, check
 from erase.bench.tables import build
 from erase.datasets import DATASETS, DatasetSpec
 from erase.errors import EraseError
+from erase.methods import NodeClassifier
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.smoothed import SmoothedLogReg
 
@@ -95,6 +96,21 @@ def test_a_judge_that_does_not_exist_is_found_before_work(judge: Any) -> None:
     with pytest.raises(EraseError, match=f"corrected_by = {judge!r}"):
         check(Study("tests", ()), [cell(params={CORRECTED_BY: judge})])
     check(Study("tests", ()), [corrected()])
+
+
+def test_the_judge_of_a_file_called_like_a_dataset_has_its_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judges = []
+
+    def watch(given: Data, *, method: NodeClassifier, seed: int) -> Any:
+        judges.append(method.get_params())
+        return audit(given, method="label-propagation", seed=seed)
+
+    monkeypatch.setattr("erase.bench.correction.audit", watch)
+    for dataset in ("PubMed", "mine.npz", "pubmed"):
+        labels_to_train(tiny(), cell(dataset=dataset, params={CORRECTED_BY: "erase"}), "cpu")
+    assert judges[0] == judges[1] != judges[2]
 
 
 def test_the_study_has_its_twins_in_the_main_table() -> None:

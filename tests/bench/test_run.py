@@ -98,6 +98,28 @@ def test_names_are_compared_as_names() -> None:
     assert score(parrot(told), truth, told) == expected
 
 
+def test_own_numbers_are_compared_as_they_are() -> None:
+    numbers = torch.tensor([10, 200, 3000, -1])
+    numbered = graph(TOLD, **masks())
+    expected = score(parrot(numbered), graph(TRUTH, **masks()), numbered)
+    truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())
+    for data in (truth, told):
+        del data.num_classes
+        data.y = numbers[data.y]
+    assert score(parrot(told), truth, told) == expected
+
+
+def test_labels_of_another_kind_are_refused() -> None:
+    truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())
+    model = parrot(told)
+    named = graph(TRUTH, **masks())
+    named.y = [["apple", "pear", "plum", ""][k] for k in TRUTH]
+    with pytest.raises(EraseError, match=r"numbers \(0, 1, 2\); got clean labels with class names"):
+        score(model, named, told)
+    with pytest.raises(EraseError, match="got given labels with class names"):
+        score(model, truth, named)
+
+
 def test_a_method_keeps_its_own_labels_apart_from_its_predictions() -> None:
     model = parrot(graph(TOLD, **masks()))
     assert model.labels_.tolist() == OWN_LABELS

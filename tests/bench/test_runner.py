@@ -113,6 +113,13 @@ def test_a_preset_of_the_dataset_is_used_and_params_win() -> None:
     assert (model["eps2"], model["trust"]) == (0.4, 0.1)
 
 
+@pytest.mark.parametrize("path", ["pubmed.npz", "ogbn-arxiv.npz", "PubMed", "data/pubmed"])
+def test_a_file_called_like_a_dataset_brings_no_settings(path: str) -> None:
+    for method in ("erase", "ce"):
+        usual = METHODS[method](**SMALL, device="cpu").get_params()
+        assert method_of(cell(dataset=path, method=method), "cpu").get_params() == usual
+
+
 def test_who_asks_for_the_noise_rate_is_told_and_nobody_else() -> None:
     for rate in (0.2, 0.4):
         assert method_of(cell(method="codis", rate=rate), "cpu").get_params()["noise_rate"] == rate

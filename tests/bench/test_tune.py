@@ -447,6 +447,19 @@ def test_test_labels_cannot_reach_a_search(noise: list[str], tmp_path: Path) -> 
     assert tables[0].equals(tables[1])
 
 
+def test_a_file_called_like_a_dataset_is_searched_from_the_defaults(tmp_path: Path) -> None:
+    starts = {}
+    small = ["--set", "hidden=4", "--set", "heads=1", "--set", "epochs=2", "--set", "width=4"]
+    for name in ("pubmed", "ogbn-arxiv", "graph"):
+        write_graph(graph(), tmp_path / f"{name}.npz")
+        arguments = ["tune", str(tmp_path / f"{name}.npz"), "--method", "erase", *small]
+        more = ["--device", "cpu", "--trials", "1", "--seeds", "1", "--quiet"]
+        assert main([*arguments, *more, "--out", str(tmp_path / name)]) == 0
+        starts[name] = json.loads((tmp_path / name / "best.json").read_text())["start"]
+    assert starts["pubmed"] == starts["ogbn-arxiv"] == starts["graph"]
+    assert starts["graph"]["steps"] == ERASE().steps
+
+
 def test_noise_and_holdout_reach_the_search(tmp_path: Path) -> None:
     data = graph()
     data.train_mask |= data.val_mask

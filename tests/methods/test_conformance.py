@@ -182,10 +182,24 @@ def test_class_names_come_back_as_names(name: str, communities: Data) -> None:
     assert model.score(named) == small(name).fit(communities).score(communities)
 
 
+def test_classes_keep_the_numbers_they_have(name: str, communities: Data, tmp_path: Path) -> None:
+    own = communities.clone()
+    own.y = torch.tensor([10, 3000])[communities.y]
+    model, usual = small(name).fit(own), small(name).fit(communities)
+    assert model.classes_.tolist() == [10, 3000]
+    assert model.predict_proba().shape == (communities.num_nodes, 2)
+    np.testing.assert_array_equal(model.predict(), np.array([10, 3000])[usual.predict()])
+    np.testing.assert_array_equal(model.labels_, np.array([10, 3000])[usual.labels_])
+    assert model.score(own) == usual.score(communities)
+    model.save(tmp_path / "own.safetensors")
+    back = load_model(tmp_path / "own.safetensors")
+    np.testing.assert_array_equal(back.predict(), model.predict())
+
+
 def test_nasty_graphs_are_fine(name: str) -> None:
     """Isolated nodes, no edges, one-way edges, self-loops, an empty class, no validation set."""
     data = two_communities(size=20)
-    data.y = data.y * 2  # class 1 of three has no node at all
+    data.y, data.num_classes = data.y * 2, 3  # class 1 of three has no node at all
     data.edge_index = torch.tensor([[0, 0, 3, 3], [2, 0, 5, 5]])
     data.val_mask = torch.zeros_like(data.val_mask)
     model = small(name).fit(data)
@@ -458,6 +472,23 @@ def test_a_file_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
     save_arrays(path, {"a": torch.ones(1)}, {"method": method.__name__, "format": 2})
     with pytest.raises(EraseError, match="format 2"):
         method.load(path)
+
+
+def test_score_refuses_labels_of_another_kind(communities: Data) -> None:
+    model = small("label-propagation").fit(communities)
+    named, shifted, more = communities.clone(), communities.clone(), communities.clone()
+    named.y = [["apple", "pear"][k] for k in communities.y.tolist()]
+    with pytest.raises(EraseError, match=r"numbers \(0, 1\); got .* names \('apple', 'pear'\)"):
+        model.score(named)
+    with pytest.raises(EraseError, match=r"names \('apple', 'pear'\); got .* numbers \(0, 1\)"):
+        small("label-propagation").fit(named).score(communities)
+    shifted.y = communities.y + 10
+    with pytest.raises(EraseError, match=r"numbers \(0, 1\); got .* numbers \(10, 11\)"):
+        model.score(shifted)
+    more.y[communities.y == 1] = 7  # a class that the fit did not know: a wrong answer
+    right = model.predict() == communities.y.numpy()
+    test, first = communities.test_mask.numpy(), (communities.y == 0).numpy()
+    assert model.score(more) == (right & first)[test].mean() > 0
 
 
 def test_progress_is_shown_when_asked_for(

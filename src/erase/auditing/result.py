@@ -1,19 +1,17 @@
 """Audit: the answer as data."""
 
-from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from erase.auditing.decision import Decision, verdicts
 from erase.errors import EraseError
-from erase.fields import encode_labels
+from erase.fields import encode_labels, label_fields, with_labels
 from erase.io import StrPath, write_json, write_table
 
 
@@ -30,8 +28,9 @@ class Audit:
             suggested label; NaN where no neighbour is labelled) and ``neighbours_proba`` (mean
             probability of the given class over all neighbours; NaN where there is none).
         class_names: K names.
+        label_values: [K] what stands for class k among the graph's labels: a number, or its name.
         pred_probs: [N, K] rows sum to 1; out-of-sample for labelled nodes.
-        given: [N] given class, -1 where none.
+        given: [N] given class k, the column of `pred_probs`; -1 where none.
         decision: about the labelled nodes, in node order.
         embedding: [N, D] of one fold's model.
         edge_index: [2, E] both directions of every edge.
@@ -43,6 +42,7 @@ class Audit:
 
     issues: pd.DataFrame
     class_names: tuple[str, ...]
+    label_values: NDArray[Any]
     pred_probs: NDArray[np.float64]
     given: NDArray[np.int64]
     decision: Decision
@@ -60,16 +60,23 @@ class Audit:
         flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
         return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
 
-    def clean_labels(self, *, force: bool = False) -> NDArray[np.int64]:
-        """Return the corrected classes [N], -1 where none.
+    def clean_labels(self, *, force: bool = False) -> NDArray[Any]:
+        """Return the corrected labels [N] as the graph has them: numbers or names.
 
         Of the flagged labels, those that are "wrong" become the suggested class, and those where
-        one "can't tell" are removed. Nothing else changes. Where the agreement is not informative
-        nothing is flagged, and nothing changes at all.
+        one "can't tell" are removed. Nothing else changes. Where there is none, it is -1, or "".
+        Where the agreement is not informative nothing is flagged, and nothing changes at all.
 
         Args:
             force: correct what would be flagged if the agreement were informative.
         """
+        labels: NDArray[Any] = label_fields(
+            self._clean_classes(force), self.class_names, self.label_values
+        )["y"]
+        return labels
+
+    def _clean_classes(self, force: bool) -> NDArray[np.int64]:
+        """Return the corrected classes [N] as `given` has them."""
         decision, given = self.decision, self.given[self.given >= 0]
         flagged, verdict = decision.is_issue, decision.verdict
         if force and not decision.agreement.is_informative:
@@ -110,12 +117,8 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(judged, self.clean_labels(force=force), labels)
-        named = values.dtype.kind == "U"
-        cleaned = copy(graph)
-        cleaned.y = np.append(values, "")[labels] if named else torch.from_numpy(labels)
-        cleaned.class_names = list(class_names)  # also those that nobody has any more
-        return cleaned
+        labels = np.where(judged, self._clean_classes(force), labels)
+        return with_labels(graph, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:
         """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
@@ -183,7 +186,7 @@ class Audit:
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)
         names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
-        clean, was = self.clean_labels()[nodes], self.given[nodes]
+        clean, was = self._clean_classes()[nodes], self.given[nodes]
         columns: dict[str, Any] = {"node": nodes}
         if self.node_names is not None:
             columns["name"] = np.array(self.node_names, dtype=object)[nodes]

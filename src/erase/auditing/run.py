@@ -78,6 +78,7 @@ def audit(
     return Audit(
         issues=_issues(task, judged, decision, edge_index, pred_probs),
         class_names=task.class_names,
+        label_values=task.label_values,
         pred_probs=pred_probs,
         given=judged.given,
         decision=decision,

@@ -6,6 +6,7 @@ from torch_geometric.data import Data
 
 from erase.auditing import audit, judge_params
 from erase.bench.records import Cell
+from erase.datasets import dataset_name
 from erase.errors import EraseError
 from erase.methods import METHODS
 
@@ -34,7 +35,8 @@ def labels_to_train(given: Data, cell: Cell, device: str) -> Data:
     judge = cell.params.get(CORRECTED_BY)
     if judge is None:
         return given
+    dataset = dataset_name(cell.dataset)
     usual = METHODS[judge].preset(
-        dataset=cell.dataset, **judge_params(judge), seed=cell.seed, device=device
+        dataset=dataset, **judge_params(judge), seed=cell.seed, device=device
     )
     return audit(given, method=usual, seed=cell.seed).clean_graph(given)

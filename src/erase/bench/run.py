@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from erase.bench.records import Cell
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits
+from erase.fields import encode_labels, read_splits, refuse_other_labels
 from erase.methods import NodeClassifier
 from erase.noise import Draw, Matrix, corrupt
 from erase.seeds import numpy_stream
@@ -109,6 +109,9 @@ def labels_of_cell(clean: Data, cell: Cell) -> Data:
 def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
     """Return how a fitted `model` compares with the labels of `clean`, in shares of 1.
 
+    A true class that the model does not know is a wrong answer. Labels of another kind than the
+    model's, or without any of its classes, are refused.
+
     ``test_accuracy``
         predictions on the test nodes; left out where no test label is known.
     ``macro_f1``
@@ -123,12 +126,14 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
         how far confidence is from accuracy on the test nodes, see `calibration_error`.
     """
     truth, _, values = encode_labels(clean)
-    told, _, _ = encode_labels(given)
-    true = values[truth.numpy()]
+    told, _, told_values = encode_labels(given)
+    refuse_other_labels(model.classes_, values, "clean labels")
+    refuse_other_labels(model.classes_, told_values, "given labels")
     known = (truth >= 0).numpy()
+    true, told_labels = values[truth.numpy()], told_values[told.numpy()]
     splits = read_splits(given, told)
     train_mask = (splits.train & (told >= 0)).numpy()
-    wrong = train_mask & known & (truth != told).numpy()
+    wrong = train_mask & known & (true != told_labels)
     right = train_mask & known & ~wrong
     test_mask = splits.test.numpy() & known
     predicted = model.predict()

@@ -42,7 +42,7 @@ from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
 from erase.coding import log_ntvr, rate_ntvr
-from erase.datasets import DATASETS, load_dataset
+from erase.datasets import DATASETS, dataset_name, load_dataset
 from erase.errors import EraseError
 from erase.fields import encode_labels, read_splits
 from erase.io import atomic_write, read_graph
@@ -227,7 +227,7 @@ def method_of(cell: Cell, device: str) -> NodeClassifier:
     method = METHODS[cell.method]
     told = {"noise_rate": cell.rate} if "noise_rate" in _defaults(method) else {}
     changes = {**told, **cell.params, "seed": cell.seed, "device": device}
-    return method.preset(dataset=cell.dataset, **changes)
+    return method.preset(dataset=dataset_name(cell.dataset), **changes)
 
 
 def _defaults(method: type[NodeClassifier]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from erase.bench.detection import (
 )
 from erase.bench.records import Cell
 from erase.bench.run import PROTOCOLS
-from erase.datasets import DATASETS
+from erase.datasets import DATASETS, dataset_name
 from erase.errors import EraseError
 from erase.methods import METHODS
 from erase.methods.erase import RECIPES
@@ -535,6 +535,5 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 cell.method,
                 "Remove the method, or the switch.",
             )
-        method.preset(
-            dataset=cell.dataset, **cell.params, seed=cell.seed, device="cpu"
-        ).check_params()
+        dataset = dataset_name(cell.dataset)
+        method.preset(dataset=dataset, **cell.params, seed=cell.seed, device="cpu").check_params()

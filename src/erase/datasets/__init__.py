@@ -180,6 +180,18 @@ DATASETS: dict[str, DatasetSpec] = {
 }
 
 
+def dataset_name(graph: str) -> str | None:
+    """Return `graph` where it is the name of a dataset, None where it is the path of a file.
+
+    A dataset has settings of its own for some methods, which its name asks for. A file has none,
+    whatever it is called.
+
+    >>> dataset_name("pubmed"), dataset_name("data/pubmed.npz")
+    ('pubmed', None)
+    """
+    return graph if graph in DATASETS else None
+
+
 def load_dataset(name: str, seed: int = 0, **options: Any) -> Data:
     """Load a graph by its name.
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits
+from erase.fields import encode_labels, read_splits, refuse_other_labels
 from erase.io import load_arrays, save_arrays
 from erase.task import NodeTask
 from erase.train import Fit, Loop, Outcome
@@ -330,7 +330,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     def score(self, graph: Data) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
-        Without a test mask, on all labelled nodes outside the training and validation masks.
+        Without a test mask, on all labelled nodes outside the training and validation masks. A node
+        of a class that the fit did not know counts as a wrong answer; labels of another kind, names
+        instead of numbers, or without any class of the fit are refused.
         """
         y, _, values = encode_labels(graph)
         nodes = read_splits(graph, y).test & (y >= 0)
@@ -347,6 +349,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "none",
                 "Pass the graph with clean labels, or a test_mask.",
             )
+        refuse_other_labels(self.classes_, values, "a graph")
         kept = nodes.numpy()
         return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
 

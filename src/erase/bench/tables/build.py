@@ -25,6 +25,7 @@ from erase.bench.tables.table import (
     Table,
     is_far,
 )
+from erase.datasets import dataset_name
 from erase.errors import EraseError
 from erase.methods import METHODS
 
@@ -101,7 +102,9 @@ def _shelve(records: Iterable[Record]) -> Shelves:
 
 @cache
 def _preset(method: str, dataset: str) -> Mapping[str, Any]:
-    params: dict[str, Any] = METHODS[method].preset(dataset=dataset).get_params(deep=False)
+    params: dict[str, Any] = (
+        METHODS[method].preset(dataset=dataset_name(dataset)).get_params(deep=False)
+    )
     return params
 
 
