@@ -1,6 +1,7 @@
 """Figures show the means of the records they are given, beside what was published."""
 
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +369,20 @@ def test_usual_settings_in_other_words_are_usual_settings(tmp_path: Path) -> Non
     (entry,) = [spot.entry for spot in build("main", records).spots() if spot.entry.runs]
     assert entry.runs == 2
     assert entry.mean == pytest.approx(55)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
+    """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
+    runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
+    records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]
+    found = Shelf(records, "paper").summary("cora", "asymmetric", 0.5, params={"steps": 5})
+    assert found is not None
+    assert (found.mean, found.runs) == (0.5, 1)
+    entries = {
+        spot.row.key: spot.entry.mean for spot in build("depth", records).spots() if spot.entry.runs
+    }
+    assert entries == {"2": pytest.approx(40), "5": pytest.approx(50)}
 
 
 def test_a_run_that_failed_in_another_file_counts_where_it_did_not_fail() -> None:

@@ -5,6 +5,7 @@ parameter with the value of the method's preset is no change, so a sweep's usual
 of that value and the runs that changed nothing.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -63,8 +64,9 @@ class Selection:
     ) -> Runs:
         """Return the values of a row's runs.
 
-        Where the same run was asked for in other words too, the one with `params` as they are is
-        taken; of two that were asked for alike, the later.
+        Where the same run was asked for in several words, the one with `params` as they are is
+        taken, else the one with the fewest, whatever the order of the records; of two that were
+        asked for alike, the later.
 
         Args:
             read: the value of a record; None leaves it out.
@@ -75,17 +77,20 @@ class Selection:
             params: of the runs; which of them are changes depends on method and dataset.
             labels_per_class: training labels kept of each class; None: all.
         """
-        params = params or {}
-        changes = changes_to_preset(method, dataset, params)
+        own = dict(params or {})
+        changes = changes_to_preset(method, dataset, own)
         found: Runs = {}
+        distances: dict[Run, tuple[bool, int, str]] = {}  # of the words from the row's own
         for record in self._groups.get((dataset, method, changes), ()):
             cell, value = record.cell, read(record)
             is_here = noise == "any" or (cell.noise, cell.rate) == (noise, rate)
             if value is None or not is_here or cell.labels_per_class != labels_per_class:
                 continue
             run = (cell.protocol, cell.noise, cell.rate, cell.seed)
-            if run not in found or dict(cell.params) == dict(params):
-                found[run] = value
+            words = dict(cell.params)
+            distance = (words != own, len(words), json.dumps(words, sort_keys=True))
+            if run not in found or distance <= distances[run]:
+                found[run], distances[run] = value, distance
         return found
 
 

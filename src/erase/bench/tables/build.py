@@ -204,6 +204,23 @@ def _contest(
     return Contest(rows[rival].label, float(apart.mean()), p_value, len(pairs))
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method, in their own order.
+
+    The i-th smallest of m becomes min(1, (m − i + 1) p), and none is smaller than one before it: to
+    reject below a level keeps the chance of any false rejection below that level, whether or not
+    the tests are independent.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    scaled = np.asarray(p_values, dtype=np.float64)[order] * np.arange(len(p_values), 0, -1)
+    corrected = np.empty_like(scaled)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return [float(p) for p in corrected]
+
+
 def _closeness(table: Table) -> tuple[str, ...]:
     """Return how near the published means ERASE comes, where that is what the table is about."""
     if table.name not in ("main", "arxiv") or not table.is_comparable:
