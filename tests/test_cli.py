@@ -501,6 +501,34 @@ def test_the_printed_table_names_each_share(
     assert row.split()[1::2] == [f"{100 * share:.1f}" for share in shown]
 
 
+@pytest.mark.parametrize("method", [[], ["--method", "ce", *SMALL]], ids=["relabelling", "ce"])
+def test_without_noise_nothing_is_said_of_wrong_and_right_labels(
+    method: list[str], graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["fit", str(graph), "--out", str(out), *method]) == 0
+    head, row = capsys.readouterr().out.splitlines()[:2]
+    assert head.split("  ", 1)[1].strip() == "test accuracy"
+    scores = summary(out)["scores"]
+    assert row.split()[1:] == [f"{100 * scores['test_accuracy']:.1f}", "%"]
+    assert not {"mislabelled", "accuracy_correct", "correction_rate"} & set(scores)
+    labels = erase.read_graph(graph)
+    model = erase.load_model(out / "model.safetensors")
+    assert scores["test_accuracy"] == pytest.approx(model.score(labels))
+    assert scores["train_labels"] == int(labels.train_mask.sum())
+
+
+def test_without_test_labels_and_noise_there_is_nothing_to_compare_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = two_communities(size=20)
+    del data.train_mask, data.val_mask, data.test_mask
+    write_graph(data, tmp_path / "bare.npz")
+    assert main(["fit", str(tmp_path / "bare.npz"), "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.startswith("There are no test labels to compare")
+    assert summary(tmp_path / "out")["scores"] == {"train_labels": 40}
+
+
 def test_only_given_labels_are_shown_as_given(graph: Path, tmp_path: Path) -> None:
     main(["fit", str(graph), "--out", str(tmp_path), "--quiet", "--method", "ce", *SMALL])
     table = pd.read_csv(tmp_path / "predictions.csv", keep_default_na=False)
@@ -531,6 +559,111 @@ def test_a_finished_run_is_not_resumed(
     assert main([*arguments, "--resume"]) == 0
     assert "Without --resume it is made anew" in capsys.readouterr().err
     assert (tmp_path / "out" / "summary.json").stat().st_mtime_ns == written
+
+
+FINISHED = ["--method", "ce", *SMALL, "--noise", "pair:0.2", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (["--method", "gce"], "method 'GCE' instead of 'CrossEntropy'"),
+        (["--set", "epochs=6"], "epochs 6 instead of 5"),
+        (["--seed", "1"], "seed 1 instead of 0"),
+        (["--noise", "pair:0.3"], "noise 'pair:0.3' instead of 'pair:0.2'"),
+        (["--validation", "noisy"], "'validation': 'noisy'} instead of {"),
+        (["--draw", "fixed"], "protocol {'noise': 'fixed'"),
+        (["--clean"], "clean True instead of False"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_run_with_other_settings_is_not_called_finished(
+    other: list[str], said: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["fit", str(graph), "--out", str(tmp_path / "out"), *FINISHED]
+    assert main(arguments) == 0
+    before = (tmp_path / "out" / "summary.json").read_bytes()
+    assert main([*arguments, "--resume", *other]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "another --out, or leave out --resume" in told
+    assert (tmp_path / "out" / "summary.json").read_bytes() == before
+    assert main([*arguments, "--resume"]) == 0
+
+
+def test_a_finished_run_of_another_graph_is_not_called_finished(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.npz"
+    write_graph(two_communities(size=40, classes=3), other)
+    out = ["--out", str(tmp_path / "out"), *FINISHED]
+    assert main(["fit", str(graph), *out]) == 0
+    assert main(["fit", str(other), *out, "--resume"]) == 2
+    assert f"graph '{other}' instead of '{graph}'" in capsys.readouterr().err
+
+
+ANEW = "erase: interrupted. No checkpoint was kept: the same command starts anew.\n"
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["relabelling", "smoothed", "label-propagation"])
+def test_a_method_without_checkpoints_does_not_offer_to_resume(
+    method: str,
+    graph: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "checkpoint.safetensors").write_bytes(b"of another run")
+    monkeypatch.setattr(METHODS[method], "_train", interrupt)
+    arguments = ["fit", str(graph), "--method", method, "--out", str(out), "--resume"]
+    assert main(arguments) == 130
+    assert capsys.readouterr().err.endswith(ANEW)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_resuming_is_offered_where_a_checkpoint_was_written(
+    written: bool,
+    graph: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if written:
+        monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    arguments = ["fit", str(graph), "--method", "ce", "--out", str(tmp_path), "--quiet", *SMALL]
+    with monkeypatch.context() as patch:
+        patch.setattr("erase.cli.score", interrupt)
+        assert main(arguments) == 130
+    told = capsys.readouterr().err
+    if written:
+        assert told.endswith("interrupted. Run the same command with --resume to continue.\n")
+        assert main([*arguments, "--resume"]) == 0
+    else:
+        assert told.endswith(ANEW)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_an_interrupted_audit_of_fit_tells_whether_a_checkpoint_is_left(
+    resume: bool,
+    graph: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    checkpoint.write_bytes(b"of the run before")
+    monkeypatch.setattr("erase.cli.audit", interrupt)
+    arguments = ["fit", str(graph), "--method", "ce", "--clean", "--out", str(tmp_path), *SMALL]
+    assert main([*arguments, "--resume"] if resume else arguments) == 130
+    told = capsys.readouterr().err
+    assert checkpoint.exists() == resume
+    assert told.endswith("with --resume to continue.\n" if resume else ANEW)
 
 
 def test_a_place_one_cannot_write_to_is_a_sentence(

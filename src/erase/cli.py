@@ -92,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         kept = getattr(options, "checkpoint", None)
-        hint = " Run the same command with --resume to continue." if kept else options.hint
+        resumes = kept is not None and kept.exists()
+        hint = " Run the same command with --resume to continue." if resumes else options.hint
         print(f"\nerase: interrupted.{hint}", file=sys.stderr)
         return 130
 
@@ -169,7 +170,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="audit the labels first, as `erase audit` does, and train on the corrected ones",
     )
-    fit.add_argument("--resume", action="store_true", help="continue an interrupted run in --out")
+    fit.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue an interrupted run in --out, of a method with epochs",
+    )
     _arithmetic(fit)
     _shared(fit, out=None)
 
@@ -477,13 +482,25 @@ def _fit(options: argparse.Namespace) -> None:
             "--draw and --validation beside --noise", "no --noise", "Add it, or leave them out."
         )
     out = options.out or Path("out") / f"{name}-{options.method}"
-    options.checkpoint = out / "checkpoint.safetensors"
-    if options.resume and not options.checkpoint.exists() and (out / "summary.json").exists():
+    checkpoint = out / "checkpoint.safetensors"
+    asked = {
+        "graph": options.graph,
+        **method.settings(),
+        "noise": options.noise,
+        "protocol": vars(protocol) if options.noise else None,
+    }
+    if options.resume and not checkpoint.exists() and (out / "summary.json").exists():
+        _check_same_run(out / "summary.json", asked, clean=options.clean)
         finished = f"{out} holds the results of a finished run"
         _say(options, f"Nothing to resume: {finished}. Without --resume it is made anew.")
         return
     task = NodeTask.of(given)
     out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
+    resume = options.resume or was_restarted()
+    if not resume and rank() == 0:
+        checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
+    options.checkpoint = checkpoint if method.keeps_checkpoints else None
+    options.hint = " No checkpoint was kept: the same command starts anew."
     cleaned: dict[str, Any] | None = None
     if options.clean:
         _say(options, "Auditing the labels …")
@@ -502,22 +519,16 @@ def _fit(options: argparse.Namespace) -> None:
         told = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
         cleaned = {key: found.summary()[key] for key in told}
         _say(options, f"{_audit_lines(found)}\nTraining on the corrected labels …")
-    resume = options.resume or was_restarted()
-    if not resume and rank() == 0:
-        options.checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
     start = time.perf_counter()
-    method.fit(task, checkpoint=options.checkpoint, resume=resume, progress=not options.quiet)
+    method.fit(task, checkpoint=checkpoint, resume=resume, progress=not options.quiet)
     seconds = time.perf_counter() - start
     if rank() > 0:
         return
-    scores = score(method, clean, given)
+    scores = score(method, clean, None if options.noise is None else given)
     task = task if method.trains_on_validation else task.without_validation()
     summary: dict[str, Any] = {
-        "graph": options.graph,
-        **method.settings(),
+        **asked,
         "device": str(resolve_device(method.device)),
-        "noise": options.noise,
-        "protocol": vars(protocol) if options.noise else None,
         "clean": cleaned,
         "labels_learnt": int((task.y >= 0).sum()),
         "best_epoch": method.best_epoch_,
@@ -534,8 +545,23 @@ def _fit(options: argparse.Namespace) -> None:
         np.save(file, method.transform(copy=False))
     method.save(out / "model.safetensors")
     write_json(summary, out / "summary.json")
-    options.checkpoint.unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     _report(options, summary, _score_table({options.method: scores}), f"Results are in {out}.")
+
+
+def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) -> None:
+    """Raise an EraseError where the run with the summary `finished` had other settings."""
+    before = read_json(finished)
+    before["clean"] = before.get("clean") is not None
+    wanted = json.loads(json.dumps({**asked, "clean": clean}))
+    del wanted["device"]  # where it ran is no setting of the result
+    for name, value in wanted.items():
+        if value != before.get(name):
+            raise EraseError(
+                f"--resume with the settings of the finished run in {finished.parent}",
+                f"{name} {value!r} instead of {before.get(name)!r}",
+                "Choose another --out, or leave out --resume to replace that run.",
+            )
 
 
 def _audit(options: argparse.Namespace) -> None:
@@ -874,6 +900,8 @@ _COLUMNS = {
 def _score_table(scores: dict[str, dict[str, float]]) -> str:
     """Return the scores as a small table of percentages."""
     shown = [key for key in _COLUMNS if any(key in row for row in scores.values())]
+    if not shown:
+        return "There are no test labels to compare the predictions with."
     lines = [["method", *(_COLUMNS[key] for key in shown)]]
     for name, row in scores.items():
         lines.append([name, *(f"{100 * row[key]:.1f} %" if key in row else "–" for key in shown)])

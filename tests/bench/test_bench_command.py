@@ -156,9 +156,14 @@ def test_interrupted_it_says_that_the_same_command_continues(
         return run(batch)
 
     monkeypatch.setattr(runner, "run_batch", stop_at_the_third)
-    assert main(["bench", "own.toml", *HOW]) == 130
+    command = ["bench", "own.toml", *HOW, "--only", "noise=pair"]
+    assert main(command) == 130
     assert "interrupted. The same command continues." in capsys.readouterr().err
-    assert len(read("out/own.jsonl")) == 2
+    kept = read("out/own.jsonl")
+    assert len(kept) == 2
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("8 cells: 2 in the records before, 6 run in ")
+    assert read("out/own.jsonl")[:2] == kept
 
 
 @pytest.mark.parametrize("options", [[], ["--batch", "3"], ["--threads", "2"], ["--jobs", "3"]])

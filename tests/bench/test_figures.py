@@ -1,6 +1,7 @@
 """Figures show the means of the records they are given, beside what was published."""
 
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from erase.bench.published import published
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.runner import arrays_path
 from erase.bench.studies import STUDIES
+from erase.bench.tables import build
 from erase.cli import main
 from erase.errors import EraseError
+from erase.methods import ERASE
 from pictures import legend_texts, nothing_is_cut_off, titles
 
 
@@ -183,7 +186,7 @@ def test_time_is_the_median_of_an_epoch_by_machine(tmp_path: Path) -> None:
     records = [
         run(1.0),
         run(2.0, seed=1, batch=10),
-        run(9.0, seed=2, protocol="honest"),
+        run(9.0, protocol="honest"),  # another run, though of the same noise, rate and seed
         run(7.0, params={"steps": 3}),
         run(4.0, method="ce", dataset="pubmed", machine="B"),
     ]
@@ -203,6 +206,13 @@ def test_time_is_the_median_of_an_epoch_by_machine(tmp_path: Path) -> None:
     }
     assert first.get_xlabel() == "milliseconds per epoch"
     assert "5 to 10 trained together" in note(figure)
+    entries = {
+        (spot.panel.title[0], spot.row.key, spot.place.dataset): spot.entry
+        for spot in build("time", records).spots()
+        if spot.entry.runs
+    }
+    assert entries["A", "erase", "cora"].runs == 3  # the same ones
+    assert entries["A", "erase", "cora"].mean == pytest.approx(40)
 
 
 # ERASE by its parameters --------------------------------------------------------------------------
@@ -232,8 +242,8 @@ def test_accuracy_over_a_parameter(
         for (d, n, r, value), runs in scores.items()
         for seed, v in enumerate(runs.tolist())
     ]
-    more = [record(0.9), record(0.9, params={parameter: values[0], "gamma": 2.0})]
-    figure = drawn(name, records + more, tmp_path)
+    more = record(0.9, params={parameter: values[0], "gamma": 2.0})
+    figure = drawn(name, [*records, more], tmp_path)
     assert titles(figure) == [
         "Cora, asymmetric",
         "Cora, symmetric",
@@ -258,6 +268,129 @@ def test_accuracy_over_a_parameter(
     assert symbol in panel.get_xlabel()
     assert figure.axes[2].get_ylabel() == "test accuracy"
     assert "standard error of 3 runs" in note(figure)
+
+
+def sweep(parameter: str, dataset: str, values: tuple[float, ...]) -> list[Record]:
+    """Return three runs of each value, and five of the usual settings, one of them twice."""
+    rng = np.random.default_rng(1)
+    usual = ERASE.preset(dataset=dataset).get_params()[parameter]
+
+    def run(params: Mapping[str, Any], seed: int, noise: str) -> Record:
+        return record(
+            rng.random(), dataset=dataset, rate=0.5, params=params, seed=seed, noise=noise
+        )
+
+    noises = ("asymmetric", "symmetric")
+    changed = [run({parameter: v}, s, n) for v in values for s in range(3) for n in noises]
+    return [*changed, run({parameter: usual}, 0, "asymmetric")] + [
+        run({}, seed, noise) for seed in range(5) for noise in noises
+    ]
+
+
+def usual_mean(records: list[Record], parameter: str, noise: str) -> float:
+    """Return the mean over seeds 0 to 2 of the usual settings, a run that names them first."""
+    found: dict[int, float] = {}
+    for one in records:
+        asked = one.cell.params
+        is_named = asked.get(parameter) == ERASE.preset(dataset=one.cell.dataset).get_params().get(
+            parameter
+        )
+        if one.cell.noise == noise and one.cell.seed < 3 and (is_named or not asked):
+            found.setdefault(one.cell.seed, one.scores["test_accuracy"] or 0.0)
+    assert len(found) == 3
+    return float(np.mean(list(found.values())))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "dataset", "usual", "values"),
+    [
+        ("alpha", "keep", "cora", 0.6, (0.1, 0.5, 0.9)),
+        ("alpha", "keep", "citeseer", 0.6, (0.1, 1.0)),
+        ("beta", "trust", "cora", 0.6, (0.1, 0.5, 1.0)),
+        ("beta", "trust", "citeseer", 0.7, (0.6, 0.8)),
+        ("depth", "steps", "cora", 5, (0, 2, 16)),
+        ("depth", "steps", "citeseer", 4, (0, 2, 16)),
+    ],
+)
+@pytest.mark.parametrize("noise", ["asymmetric", "symmetric"])
+def test_a_figure_and_a_table_have_the_same_runs(
+    name: str,
+    parameter: str,
+    dataset: str,
+    usual: float,
+    values: tuple[float, ...],
+    noise: str,
+    tmp_path: Path,
+) -> None:
+    """Runs that changed nothing are those of the usual value, as far as the others have them."""
+    records = sweep(parameter, dataset, values)
+    figure = drawn(name, records, tmp_path)
+    panel = figure.axes[0 if noise == "asymmetric" else 1]
+    places, means = zip(*line(panel, 0), strict=True)
+    shown = dict(zip(places, means, strict=True))
+    assert sorted(shown) == sorted({*values, usual})
+    assert shown[usual] == pytest.approx(usual_mean(records, parameter, noise))
+    spots = [
+        spot
+        for spot in build(name, records).spots()
+        if (spot.place.dataset, spot.place.noise, spot.place.rate) == (dataset, noise, 0.5)
+    ]
+    entries = {spot.row.params[parameter]: spot.entry for spot in spots}
+    filled = {value: entry for value, entry in entries.items() if entry.runs}
+    assert {value: entry.runs for value, entry in filled.items()} == dict.fromkeys(shown, 3)
+    assert {v: (entry.mean or 0.0) / 100 for v, entry in filled.items()} == pytest.approx(shown)
+    assert "standard error of 3 runs" in note(figure)
+
+
+def test_a_tolerance_has_the_runs_of_its_row(tmp_path: Path) -> None:
+    records = sweep("eps2", "cora", (0.01, 0.5))
+    entries = {
+        spot.row.params["eps2"]: spot.entry
+        for spot in build("eps2", records).spots()
+        if spot.entry.runs and spot.place.noise == "symmetric"
+    }
+    assert {value: entry.runs for value, entry in entries.items()} == {0.01: 3, 0.05: 3, 0.5: 3}
+    assert entries[0.05].mean == pytest.approx(100 * usual_mean(records, "eps2", "symmetric"))
+    for value, entry in entries.items():
+        runs = Shelf(records, "paper").runs("cora", "symmetric", 0.5, params={"eps2": value})
+        assert len(runs) == (5 if value == 0.05 else 3)  # all, where no row is compared
+        assert np.mean([runs[run] for run in runs if run[3] < 3]) * 100 == pytest.approx(entry.mean)
+
+
+def test_usual_settings_in_other_words_are_usual_settings(tmp_path: Path) -> None:
+    records = [
+        record(0.5, params={"keep": 0.6}),
+        record(0.7, params={"keep": 0.6}, seed=1),
+        record(0.6, seed=1),  # the same run in the words of the row
+        record(0.9, params={"keep": 0.7}, seed=2),
+    ]
+    (panel,) = drawn("radar", records, tmp_path).axes
+    assert panel.lines[0].get_ydata()[0] == pytest.approx(0.55)
+    (entry,) = [spot.entry for spot in build("main", records).spots() if spot.entry.runs]
+    assert entry.runs == 2
+    assert entry.mean == pytest.approx(55)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
+    """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
+    runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
+    records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]
+    found = Shelf(records, "paper").summary("cora", "asymmetric", 0.5, params={"steps": 5})
+    assert found is not None
+    assert (found.mean, found.runs) == (0.5, 1)
+    entries = {
+        spot.row.key: spot.entry.mean for spot in build("depth", records).spots() if spot.entry.runs
+    }
+    assert entries == {"2": pytest.approx(40), "5": pytest.approx(50)}
+
+
+def test_a_run_that_failed_in_another_file_counts_where_it_did_not_fail() -> None:
+    records = [record(0.5), record(None, error="EraseError: why")]
+    found = Shelf(records, "paper").summary("cora", "asymmetric", 0.5)
+    assert found is not None
+    assert found.mean == 0.5
+    assert [spot.entry.runs for spot in build("main", records).spots() if spot.entry.runs] == [1]
 
 
 def test_a_missing_noise_leaves_its_place_empty(tmp_path: Path) -> None:

@@ -89,6 +89,17 @@ def test_shares_of_nothing_are_left_out() -> None:
     assert scores["mislabelled"] == 0.0
 
 
+def test_where_the_truth_is_unknown_no_label_is_called_wrong_or_right() -> None:
+    labels = graph(TRUTH, **masks())
+    model = parrot(labels)
+    known, unknown = score(model, labels, labels), score(model, labels, None)
+    assert known["mislabelled"] == 0
+    about_truth = {"accuracy_correct", "mislabelled"}
+    assert unknown == {name: value for name, value in known.items() if name not in about_truth}
+    assert unknown["test_accuracy"] == pytest.approx(2 / 3)
+    assert unknown["train_labels"] == 6
+
+
 def test_names_are_compared_as_names() -> None:
     names = ["apple", "pear", "plum", ""]
     truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())

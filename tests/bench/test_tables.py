@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import t as student
 
 from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
-from erase.bench.tables import FORMATS, TABLES, Table, build
+from erase.bench.tables import FORMATS, TABLES, Table, build, holm
 from erase.bench.tables.render import markdown
 from erase.bench.tables.table import Entry, Spot
 from erase.errors import EraseError
@@ -412,7 +413,7 @@ GOLDEN = """\
 
 Test accuracy in %: mean ± standard deviation over the runs. In brackets the paper's figure and \
 ours minus it. The highest mean of a column is in bold. p is of a two-sided paired t-test over \
-runs with equal seeds.
+runs with equal seeds, not corrected for the number of tests.
 
 **Cora, asymmetric**: no records.
 
@@ -580,3 +581,28 @@ def test_without_erase_nothing_is_said_of_its_distance() -> None:
     assert not any(
         "within 1.5 points" in note for note in build("main", [record(0.7, method="ce")]).notes
     )
+
+
+# Holm's correction --------------------------------------------------------------------------------
+
+
+def test_holms_correction_by_hand() -> None:
+    # sorted: 0.005 · 4, 0.01 · 3, 0.03 · 2, 0.04 · 1, the last raised to the one before it
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.01, 0.7]) == pytest.approx([1.0, 0.03, 1.0])  # 0.6 · 2 is above 1
+    assert holm([0.02, 0.02]) == pytest.approx([0.04, 0.04])
+    assert holm([0.3]) == [0.3]
+    assert holm([]) == []
+
+
+def test_holms_correction_rejects_what_stepping_down_rejects() -> None:
+    """By its definition: from the smallest on, p against α/m, α/(m−1), …, until one is larger."""
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        p = generator.random(8) ** 3 / 5
+        rejected = np.zeros(8, dtype=bool)
+        for step, place in enumerate(np.argsort(p)):
+            if p[place] >= 0.05 / (8 - step):
+                break
+            rejected[place] = True
+        assert (np.array(holm(p.tolist())) < 0.05).tolist() == rejected.tolist()

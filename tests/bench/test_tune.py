@@ -509,6 +509,29 @@ def test_every_method_declares_a_space_within_its_constraints(name: str) -> None
         assert all(method.constraints[key].accepts(end) for end in ends), key
 
 
+def test_interrupted_it_says_that_the_same_command_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_graph(graph(), tmp_path / "graph.npz")
+    command = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--trials", "4", "--quiet", "--out"]
+    assert main([*command, str(tmp_path / "unbroken")]) == 0
+    run, seen = NodeClassifier.fit_many, []
+
+    def stop_at_the_third(self: NodeClassifier, *given: Any, **how: Any) -> Any:
+        seen.append(self)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return run(self, *given, **how)
+
+    monkeypatch.setattr(NodeClassifier, "fit_many", stop_at_the_third)
+    assert main([*command, str(tmp_path / "broken")]) == 130
+    assert "interrupted. The same command continues." in capsys.readouterr().err
+    assert len(table(tmp_path / "broken")) == 2
+    assert main([*command, str(tmp_path / "broken")]) == 0
+    assert len(seen) == 5  # the third once more, and the fourth
+    assert table(tmp_path / "broken").equals(table(tmp_path / "unbroken"))
+
+
 @pytest.mark.slow
 def test_kill_9_and_the_same_command_continues(tmp_path: Path) -> None:
     write_graph(graph(), tmp_path / "graph.npz")

@@ -256,6 +256,15 @@ def test_a_killed_run_resumes_to_the_same_result(
     assert resumed.history_ == whole.history_
 
 
+def test_a_method_says_whether_it_keeps_checkpoints(
+    name: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    path = tmp_path / "run.safetensors"
+    small(name).fit(communities, checkpoint=path)
+    assert path.exists() == METHODS[name].keeps_checkpoints
+
+
 BAD = [("seed", -1), ("lr", 0), ("epochs", 0), ("encoder", "mlp"), ("dropout", 1.5), ("keep", 2)]
 
 

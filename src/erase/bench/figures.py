@@ -1,6 +1,5 @@
 """FIGURES: the paper's figures, each drawn from records, with the published values beside ours."""
 
-import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,16 @@ from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
+from erase.bench.selection import (
+    Runs,
+    Selection,
+    changes_to_preset,
+    has_usual_settings,
+    preset_of,
+    with_the_runs_of_variants,
+)
 from erase.bench.studies import BOTH, RATES, STUDIES
+from erase.bench.tables.layouts import EPOCH_TIME
 from erase.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.draw import (
     COLOURS,
@@ -74,12 +82,21 @@ class Summary:
     error: float
     runs: int
 
+    @classmethod
+    def of(cls, runs: Runs) -> "Summary | None":
+        """Return the summary of a row's runs; None where there is none."""
+        values = np.array([runs[run] for run in sorted(runs)], dtype=np.float64)
+        if not values.size:
+            return None
+        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+        return cls(float(values.mean()), float(error), values.size)
+
 
 class Shelf:
     """Records of finished runs of one protocol, found by what was asked for.
 
     Args:
-        records: the later one of two of the same cell counts.
+        records: the later one of two of the same cell counts; those with an error do not.
         protocol: a name in ``PROTOCOLS``; None: any.
         paths: of the files they come from, beside which their arrays lie.
     """
@@ -89,17 +106,15 @@ class Shelf:
     ) -> None:
         self.protocol = protocol
         self.paths = paths
-        kept = {record.cell: record for record in records}
-        self.records = [
-            record
-            for record in kept.values()
+        kept = {
+            record.cell: record
+            for record in records
             if record.error is None and protocol in (None, record.cell.protocol)
-        ]
-        self._groups: dict[str, list[Record]] = {}
-        for record in self.records:
-            self._groups.setdefault(_group(record.cell), []).append(record)
+        }
+        self.records = list(kept.values())
+        self.selection = Selection(self.records)
 
-    def summary(
+    def runs(
         self,
         dataset: str,
         noise: str,
@@ -108,15 +123,25 @@ class Shelf:
         params: Mapping[str, Any] | None = None,
         labels_per_class: int | None = None,
         score: str = "test_accuracy",
-    ) -> Summary | None:
-        """Return the mean of a score over the seeds of a cell; None where there is none."""
-        cell = Cell(dataset, noise, rate, method, params or {}, "", 0, labels_per_class)
-        scores = [record.scores.get(score) for record in self._groups.get(_group(cell), [])]
-        values = np.array([value for value in scores if value is not None], dtype=np.float64)
-        if not values.size:
-            return None
-        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
-        return Summary(float(values.mean()), float(error), values.size)
+    ) -> Runs:
+        """Return a score of the runs of a row, see `Selection.runs`."""
+        return self.selection.runs(
+            lambda record: record.scores.get(score),
+            dataset=dataset,
+            noise=noise,
+            rate=rate,
+            method=method,
+            params=params,
+            labels_per_class=labels_per_class,
+        )
+
+    def summary(self, *row: Any, **more: Any) -> Summary | None:
+        """Return the mean of a score over the `runs` of a row; None where there is none."""
+        return Summary.of(self.runs(*row, **more))
+
+    def usual_cells(self, **wanted: Any) -> Iterator[Cell]:
+        """Return the cells with a method's usual settings whose fields have the `wanted` values."""
+        return (cell for cell in self.cells(**wanted) if has_usual_settings(cell))
 
     def cells(self, **wanted: Any) -> Iterator[Cell]:
         """Return the cells whose fields have the `wanted` values."""
@@ -132,12 +157,6 @@ class Shelf:
                 with np.load(path, allow_pickle=False) as file:
                     return {name: file[name] for name in file.files}
         return None
-
-
-def _group(cell: Cell) -> str:
-    """Return the cell without its protocol and seed."""
-    own = {k: v for k, v in vars(cell).items() if k not in ("protocol", "seed")}
-    return json.dumps(own, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -328,7 +347,7 @@ def _published_gain(dataset: str, noise: str, rate: float) -> float | None:
 
 
 def _train_size(shelf: Shelf) -> Figure | None:
-    cells = [c for c in shelf.cells(params={}) if c.labels_per_class is not None]
+    cells = [c for c in shelf.usual_cells() if c.labels_per_class is not None]
     sizes = sorted({c.labels_per_class for c in cells if c.labels_per_class is not None})
     runs: list[int] = []
     panels = {}
@@ -348,26 +367,24 @@ def _train_size(shelf: Shelf) -> Figure | None:
 
 
 def _time(shelf: Shelf) -> Figure | None:
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
-    batches: set[int] = set()
-    for record in shelf.records:
-        cell = record.cell
-        usual = not cell.params and cell.labels_per_class is None
-        if usual and record.epochs and record.seconds and cell.method in METHOD_NAMES:
-            methods = found.setdefault(record.machine, {})
-            datasets = methods.setdefault(METHOD_NAMES[cell.method], {})
-            times = datasets.setdefault(dataset_name(cell.dataset), [])
-            times.append(1000 * record.seconds / record.epochs)
-            batches.add(record.batch or 1)
-    if not found:
+    timed = [
+        record
+        for record in shelf.records
+        if EPOCH_TIME.read(record) is not None
+        and record.cell.method in METHOD_NAMES
+        and record.cell.labels_per_class is None
+        and has_usual_settings(record.cell)
+    ]
+    if not timed:
         return None
-    panels = {
-        machine: {
-            method: {name: float(np.median(values)) for name, values in datasets.items()}
-            for method, datasets in methods.items()
-        }
-        for machine, methods in sorted(found.items())
-    }
+    batches = {record.batch or 1 for record in timed}
+    panels: dict[str, dict[str, dict[str, float]]] = {}
+    for machine in sorted({record.machine for record in timed}):
+        here = [(r.cell.method, r.cell.dataset) for r in timed if r.machine == machine]
+        panels[machine] = {}
+        for method, dataset in dict.fromkeys(here):
+            row = panels[machine].setdefault(METHOD_NAMES[method], {})
+            row[dataset_name(dataset)] = _epoch_time(shelf, machine, method, dataset)
     told = published()["time"].values
     panels["published: RTX 3090"] = {
         METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
@@ -387,6 +404,16 @@ def _time(shelf: Shelf) -> Figure | None:
     return dots(panels, rows, looks, x_label="milliseconds per epoch", note=note)
 
 
+def _epoch_time(shelf: Shelf, machine: str, method: str, dataset: str) -> float:
+    """Return the median time of an epoch in milliseconds, over all runs on a machine."""
+
+    def read(record: Record) -> float | None:
+        return EPOCH_TIME.read(record) if record.machine == machine else None
+
+    runs = shelf.selection.runs(read, dataset=dataset, noise="any", rate=None, method=method)
+    return float(np.median(list(runs.values())))
+
+
 # ERASE by its parameters --------------------------------------------------------------------------
 
 
@@ -395,22 +422,26 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure
 
     def draw(shelf: Shelf) -> Figure | None:
         cells = [c for c in shelf.cells(method="erase") if parameter in c.params]
-        values = sorted({c.params[parameter] for c in cells})
         runs: list[int] = []
 
         def series(dataset: str, noise: str) -> list[Line]:
+            named = {c.params[parameter] for c in cells if c.dataset == dataset}
+            values = sorted({*named, preset_of("erase", dataset)[parameter]})
+            rows = [{parameter: value} for value in values]
+            changes = [changes_to_preset("erase", dataset, row) for row in rows]
             found = []
             for rate, look in _RATE_LOOKS.items():
-                points: dict[float, Summary | None] = {
-                    value: shelf.summary(dataset, noise, rate, "erase", {parameter: value})
-                    for value in values
-                }
+                tried = [shelf.runs(dataset, noise, rate, "erase", row) for row in rows]
+                means = map(Summary.of, with_the_runs_of_variants(tried, changes))
+                points: dict[float, Summary | None] = dict(zip(values, means, strict=True))
                 ours = _line(f"φ = {rate:g}", look, points, runs)
                 told = None
                 if ours is not None and rate == HEAVIEST:
-                    rows = published()[table].values.get(dataset, {})
-                    means = {float(r): _published(table, dataset, r, noise, rate) for r in rows}
-                    told = _published_line(f"φ = {rate:g}, published", look, means)
+                    printed = {
+                        float(row): _published(table, dataset, row, noise, rate)
+                        for row in published()[table].values.get(dataset, {})
+                    }
+                    told = _published_line(f"φ = {rate:g}, published", look, printed)
                 found += _present(ours, told)
             return found
 
@@ -440,7 +471,7 @@ def _guidance(shelf: Shelf) -> Figure | None:
                 found += _present(ours, _published_line(f"{name}, published", look, told))
         return found
 
-    panels = _panels((c.dataset for c in shelf.cells(method="erase", params={})), series)
+    panels = _panels((c.dataset for c in shelf.usual_cells(method="erase")), series)
     if not panels:
         return None
     return lines(panels, x_label="noise rate φ", y_label="test accuracy", note=_note(shelf, runs))
@@ -455,7 +486,7 @@ def _kept_embeddings(
     """Return CE's and ERASE's representations, a group for each dataset and noise."""
     cells = [
         cell
-        for cell in shelf.cells(params={}, labels_per_class=None)
+        for cell in shelf.usual_cells(labels_per_class=None)
         if cell.method in ("ce", "erase") and (rates is None or cell.rate in rates)
     ]
     groups = []

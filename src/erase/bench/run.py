@@ -106,11 +106,18 @@ def labels_of_cell(clean: Data, cell: Cell) -> Data:
     )
 
 
-def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
+def score(model: NodeClassifier, clean: Data, given: Data | None) -> dict[str, float]:
     """Return how a fitted `model` compares with the labels of `clean`, in shares of 1.
 
     A true class that the model does not know is a wrong answer. Labels of another kind than the
     model's, or without any of its classes, are refused.
+
+    Args:
+        model: fitted to `given`, or to `clean` where that is None.
+        clean: the graph with all its labels.
+        given: the graph as the model got it; None where the labels of `clean` are all there is, so
+            that nobody knows which of them are wrong. Scores of wrong and right labels are left out
+            then, and the others are the agreement with the labels as they are.
 
     ``test_accuracy``
         predictions on the test nodes; left out where no test label is known.
@@ -124,32 +131,37 @@ def score(model: NodeClassifier, clean: Data, given: Data) -> dict[str, float]:
         the method's own labels (`labels_`) on the test nodes.
     ``calibration_error``
         how far confidence is from accuracy on the test nodes, see `calibration_error`.
+    ``mislabelled``, ``train_labels``
+        how many training labels are wrong, and how many there are.
     """
     truth, _, values = encode_labels(clean)
-    told, _, told_values = encode_labels(given)
+    learnt = clean if given is None else given
+    told, _, told_values = encode_labels(learnt)
     refuse_other_labels(model.classes_, values, "clean labels")
     refuse_other_labels(model.classes_, told_values, "given labels")
-    known = (truth >= 0).numpy()
     true, told_labels = values[truth.numpy()], told_values[told.numpy()]
-    splits = read_splits(given, told)
+    known = (truth >= 0).numpy()
+    splits = read_splits(learnt, told)
     train_mask = (splits.train & (told >= 0)).numpy()
-    wrong = train_mask & known & (true != told_labels)
-    right = train_mask & known & ~wrong
     test_mask = splits.test.numpy() & known
     predicted = model.predict()
     hits = predicted == true
     scores = {
         "test_accuracy": (hits, test_mask),
         "semantic_accuracy": (model.labels_ == true, test_mask),
-        "correction_rate": (hits, wrong),
-        "accuracy_correct": (hits, right),
     }
+    counts = {"train_labels": int(train_mask.sum())}
+    if given is not None:
+        wrong = train_mask & known & (true != told_labels)
+        right = train_mask & known & ~wrong
+        scores |= {"correction_rate": (hits, wrong), "accuracy_correct": (hits, right)}
+        counts = {"mislabelled": int(wrong.sum()), **counts}
     shares = {name: float(np.mean(hit[mask])) for name, (hit, mask) in scores.items() if mask.any()}
     if test_mask.any():
         shares["macro_f1"] = float(f1_score(true[test_mask], predicted[test_mask], average="macro"))
         confidence = model.predict_proba().max(1)[test_mask]
         shares["calibration_error"] = calibration_error(confidence, hits[test_mask])
-    return shares | {"mislabelled": int(wrong.sum()), "train_labels": int(train_mask.sum())}
+    return shares | counts
 
 
 def calibration_error(

@@ -185,6 +185,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
     space: ClassVar[dict[str, Range | OneOf]] = {}
+    keeps_checkpoints: ClassVar[bool] = False  # whether an interrupted `fit` can be resumed
 
     seed: int = 0
     device: str = "auto"

@@ -81,6 +81,7 @@ class NetworkClassifier(NodeClassifier):
         "lr": Range(1e-4, 1e-2, log=True),
         "weight_decay": Range(1e-5, 1e-2, log=True),
     }
+    keeps_checkpoints: ClassVar[bool] = True
 
     encoder: str = "gat"
     hidden: int = 256

@@ -1,10 +1,7 @@
 """From records to a table: means over runs, ranks, and paired tests."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.stats import ttest_rel
@@ -12,6 +9,13 @@ from scipy.stats import ttest_rel
 from erase.bench.published import PublishedTable, Value, published
 from erase.bench.records import Record
 from erase.bench.run import PROTOCOLS
+from erase.bench.selection import (
+    Changes,
+    Runs,
+    Selection,
+    changes_to_preset,
+    with_the_runs_of_variants,
+)
 from erase.bench.tables.layouts import TABLES, Frame, Layout
 from erase.bench.tables.numbers import signed
 from erase.bench.tables.table import (
@@ -25,15 +29,10 @@ from erase.bench.tables.table import (
     Table,
     is_far,
 )
-from erase.datasets import dataset_name
 from erase.errors import EraseError
-from erase.methods import METHODS
 
 CLOSE = 1.5  # points from the published mean
 NOT_HERE = ("corafull", "ogbn-arxiv")  # no record of these was made: their data was not at hand
-
-Run = tuple[str, float, int]  # noise, rate, seed: what two runs must share to be a pair
-Runs = dict[Run, float]
 
 
 def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Table:
@@ -55,9 +54,9 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
         for record in records
         if record.error is None and (layout.any_protocol or record.cell.protocol == protocol)
     ]
-    shelves = _shelve(kept)
+    selection = Selection(kept)
     paper = published().get(name)
-    panels = tuple(_fill(frame, layout, shelves, paper) for frame in layout.frames(kept))
+    panels = tuple(_fill(frame, layout, selection, paper) for frame in layout.frames(kept))
     table = Table(name, layout.title, None if layout.any_protocol else protocol, panels)
     if not _is_filled(table):
         raise _nothing(name, layout, protocol, records)
@@ -69,7 +68,7 @@ def build(name: str, records: Iterable[Record], protocol: str = "paper") -> Tabl
 def _is_filled(table: Table) -> bool:
     """Return whether there is an entry; in a table of changed settings, one of those."""
     spots = list(table.spots())
-    changed = [s for s in spots if _changes(s.row.method, s.place.dataset, s.row.params)]
+    changed = [s for s in spots if _changes(s.row, s.place)]
     return any(spot.entry.runs for spot in changed or spots)
 
 
@@ -86,55 +85,32 @@ def _nothing(name: str, layout: Layout, protocol: str, records: Sequence[Record]
     )
 
 
-Changes = frozenset[tuple[str, Any]]
-Shelves = Mapping[tuple[str, str, Changes], Sequence[Record]]
+def _changes(row: Row, place: Place) -> Changes:
+    return changes_to_preset(row.method, place.dataset, row.params)
 
 
-def _shelve(records: Iterable[Record]) -> Shelves:
-    """Return the records by dataset, method and changes to its preset."""
-    shelves: dict[tuple[str, str, Changes], list[Record]] = defaultdict(list)
-    for record in records:
-        cell = record.cell
-        changes = _changes(cell.method, cell.dataset, cell.params)
-        shelves[cell.dataset, cell.method, changes].append(record)
-    return shelves
-
-
-@cache
-def _preset(method: str, dataset: str) -> Mapping[str, Any]:
-    params: dict[str, Any] = (
-        METHODS[method].preset(dataset=dataset_name(dataset)).get_params(deep=False)
-    )
-    return params
-
-
-def _changes(method: str, dataset: str, params: Mapping[str, Any]) -> Changes:
-    """Return those of `params` that differ from the method's preset for the dataset."""
-    preset = _preset(method, dataset) if params and method in METHODS else {}
-    return frozenset((k, v) for k, v in params.items() if k not in preset or preset[k] != v)
-
-
-def _find(row: Row, place: Place, frame: Frame, shelves: Shelves) -> Runs:
+def _find(row: Row, place: Place, frame: Frame, selection: Selection) -> Runs:
     """Return the values of a row's runs at a place."""
     measure = row.measure or frame.measure
-    changes = _changes(row.method, place.dataset, row.params)
-    found: Runs = {}
-    for record in shelves.get((place.dataset, row.method, changes), ()):
-        cell, value = record.cell, measure.read(record)
-        is_here = place.noise == "any" or (cell.noise, cell.rate) == (place.noise, place.rate)
-        is_whole = cell.labels_per_class == place.labels_per_class
-        is_ours = frame.machine in (None, record.machine)
-        if value is None or not (is_here and is_whole and is_ours):
-            continue
-        run = (cell.noise, cell.rate, cell.seed)
-        # where the same run was asked for twice, the one in the row's own words is taken
-        if run not in found or dict(cell.params) == dict(row.params):
-            found[run] = value
-    return found
+
+    def read(record: Record) -> float | None:
+        return measure.read(record) if frame.machine in (None, record.machine) else None
+
+    return selection.runs(
+        read,
+        dataset=place.dataset,
+        noise=place.noise,
+        rate=place.rate,
+        method=row.method,
+        params=row.params,
+        labels_per_class=place.labels_per_class,
+    )
 
 
-def _fill(frame: Frame, layout: Layout, shelves: Shelves, paper: PublishedTable | None) -> Panel:
-    columns = [_column(frame, layout, place, shelves, paper) for place in frame.places]
+def _fill(
+    frame: Frame, layout: Layout, selection: Selection, paper: PublishedTable | None
+) -> Panel:
+    columns = [_column(frame, layout, place, selection, paper) for place in frame.places]
     lines = tuple(
         Line(row, tuple(column[i] for column in columns)) for i, row in enumerate(frame.rows)
     )
@@ -146,17 +122,14 @@ def _fill(frame: Frame, layout: Layout, shelves: Shelves, paper: PublishedTable 
 
 
 def _column(
-    frame: Frame, layout: Layout, place: Place, shelves: Shelves, paper: PublishedTable | None
+    frame: Frame, layout: Layout, place: Place, selection: Selection, paper: PublishedTable | None
 ) -> list[Entry]:
     """Return the entries of all rows at one place."""
     rows = frame.rows
-    changes = [_changes(row.method, place.dataset, row.params) for row in rows]
-    runs = [_find(row, place, frame, shelves) for row in rows]
-    others = {run for i, found in enumerate(runs) if changes[i] for run in found}
-    if others and layout.same_runs:
-        for i, found in enumerate(runs):
-            if not changes[i]:
-                runs[i] = {run: value for run, value in found.items() if run in others}
+    changes = [_changes(row, place) for row in rows]
+    runs = [_find(row, place, frame, selection) for row in rows]
+    if layout.same_runs:
+        runs = with_the_runs_of_variants(runs, changes)
     figures = paper if frame.measure.is_printed else None
     printed = [figures.get(place.dataset, row.key, place.key) if figures else None for row in rows]
     entries = [_entry(found, value) for found, value in zip(runs, printed, strict=True)]
@@ -229,6 +202,23 @@ def _contest(
     varied = np.ptp(apart) > 1e-9  # never with one pair
     p_value = float(ttest_rel(ours, theirs).pvalue) if varied else None
     return Contest(rows[rival].label, float(apart.mean()), p_value, len(pairs))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's method, in their own order.
+
+    The i-th smallest of m becomes min(1, (m − i + 1) p), and none is smaller than one before it: to
+    reject below a level keeps the chance of any false rejection below that level, whether or not
+    the tests are independent.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    scaled = np.asarray(p_values, dtype=np.float64)[order] * np.arange(len(p_values), 0, -1)
+    corrected = np.empty_like(scaled)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return [float(p) for p in corrected]
 
 
 def _closeness(table: Table) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import AUDIT, OUR_JUDGE, PLAIN_JUDGE, THEIR_JUDGE
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Cell, Record
+from erase.bench.selection import has_usual_settings, preset_of
 from erase.bench.studies import BEST, BOTH, CORRECTED, HEAVY, RATES, STUDIES
 from erase.bench.tables.claims import OURS, beyond_claims, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
@@ -213,20 +214,29 @@ def _detection(records: Sequence[Record]) -> list[Frame]:
     return [replace(f, rows=audits) if f.measure is NOISE_RATE else f for f in frames]
 
 
-def _varied(parameter: str, values: Sequence[Any], label: str = "{}") -> tuple[Row, ...]:
-    return tuple(Row(str(v), label.format(v), params={parameter: v}) for v in values)
+def _varied(
+    parameter: str, values: Sequence[Any], label: str = "{}"
+) -> Callable[[str], tuple[Row, ...]]:
+    """Return the rows of a parameter's values on a dataset: the paper's, and the usual one."""
+
+    def rows(dataset: str) -> tuple[Row, ...]:
+        tried = sorted({*values, preset_of("erase", dataset)[parameter]})
+        return tuple(Row(str(v), label.format(v), params={parameter: v}) for v in tried)
+
+    return rows
 
 
 def _grid(
     datasets: Sequence[str],
     rates: Sequence[float],
-    rows: Sequence[Row],
+    rows: Sequence[Row] | Callable[[str], Sequence[Row]],
     measures: Sequence[Measure] = (ACCURACY,),
     others: bool = False,
 ) -> Callable[[Sequence[Record]], list[Frame]]:
     """Return frames of datasets × noises × rates; `others` adds what else ERASE was run on.
 
-    Ten columns are two panels, one for each noise; a dataset without records is one panel.
+    Ten columns are two panels, one for each noise; a dataset without records is one panel. `rows`
+    may depend on the dataset.
     """
 
     def frames(records: Sequence[Record]) -> list[Frame]:
@@ -234,6 +244,7 @@ def _grid(
         more = [name for name in _usual_datasets(records) if others and name not in datasets]
         found = []
         for dataset in (*datasets, *more):
+            own_rows = rows(dataset) if callable(rows) else rows
             groups: list[Sequence[str]] = [BOTH]
             if dataset in held and len(BOTH) * len(rates) > 6:
                 groups = [(noise,) for noise in BOTH]
@@ -247,7 +258,7 @@ def _grid(
                         for rate in rates
                     ]
                     title = f"{dataset_name(dataset)}{about}{of}"
-                    found.append(Frame(title, rows, places, measure))
+                    found.append(Frame(title, own_rows, places, measure))
         return found
 
     return frames
@@ -354,7 +365,7 @@ def _time(records: Sequence[Record]) -> list[Frame]:
         record
         for record in records
         if _epoch_time(record) is not None
-        and not record.cell.params
+        and has_usual_settings(record.cell)
         and record.cell.labels_per_class is None
     ]
     places = [Place(dataset_name(name), name, "any", None) for name in _usual_datasets(timed)]
@@ -369,7 +380,7 @@ def _time(records: Sequence[Record]) -> list[Frame]:
 def _usual_datasets(records: Sequence[Record]) -> list[str]:
     """Return the datasets on which ERASE was run with its usual settings."""
     cells = [record.cell for record in records]
-    usual = {cell.dataset for cell in cells if cell.method == "erase" and not cell.params}
+    usual = {cell.dataset for cell in cells if cell.method == "erase" and has_usual_settings(cell)}
     return [name for name in DATASETS if name in usual]
 
 
@@ -528,6 +539,7 @@ TABLES: dict[str, Layout] = {
         "Time of an epoch",
         "paper",
         _time,
+        any_protocol=True,
         notes=(
             "An epoch of ours includes choosing the epoch on validation nodes, and its time is "
             "that of all runs trained together divided by their number. The paper's iteration is "

@@ -41,7 +41,10 @@ def _legend(table: Table, where: str) -> str:
         rows = ", rows without rank aside," if aside else ""
         text += f" The highest mean of a column{rows} is in bold."
     if any(spot.entry.contest for spot in table.spots()):
-        text += " p is of a two-sided paired t-test over runs with equal seeds."
+        text += (
+            " p is of a two-sided paired t-test over runs with equal seeds, not corrected for the "
+            "number of tests."
+        )
     sanity = dict.fromkeys(spot.row.label for spot in table.spots() if spot.row.sanity)
     if sanity and any(spot.entry.rank for spot in table.spots()):
         text += f" Nobody's rivals, without rank: {', '.join(sanity)}."
