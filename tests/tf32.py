@@ -40,7 +40,7 @@ class Tf32Products(TorchDispatchMode):
     """Round the factors of dense float32 products where `rounds()` says so."""
 
     def __init__(self, rounds: Callable[[], bool]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.rounds = rounds
         self.rounded = 0
 

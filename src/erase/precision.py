@@ -16,7 +16,7 @@ def full_float32() -> Iterator[None]:
 
     Works as a context and as a decorator. The switch belongs to the process: threads share it.
     """
-    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
     before = [switch.fp32_precision for switch in switches]
     for switch in switches:
         switch.fp32_precision = "ieee"

@@ -186,7 +186,7 @@ class Audit:
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)
         names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
-        clean, was = self._clean_classes()[nodes], self.given[nodes]
+        clean, was = self._clean_classes(force=False)[nodes], self.given[nodes]
         columns: dict[str, Any] = {"node": nodes}
         if self.node_names is not None:
             columns["name"] = np.array(self.node_names, dtype=object)[nodes]
