@@ -11,6 +11,7 @@ from erase.bench.studies import STUDIES
 from erase.bench.tables.numbers import fixed, signed
 from erase.bench.tables.render import NOTHING
 from grids import grid
+from ledger import is_stale, stale_note
 
 STUDY = "departures"
 Place = tuple[str, str, float, str]  # dataset, noise, rate, method
@@ -41,7 +42,9 @@ def causes_section(
     parts = [_settings(records.get(STUDY, ()), usual), _epochs(epochs, usual)]
     if not any(parts):
         return ""
-    return "\n\n".join(["### What was tried", *(part for part in parts if part)])
+    stale = {r.cell.method for r in records.get(STUDY, ()) if is_stale(r)}
+    notes = [stale_note([METHOD_NAMES[method] for method in sorted(stale)])] if stale else []
+    return "\n\n".join(["### What was tried", *notes, *(part for part in parts if part)])
 
 
 def _settings(records: Sequence[Record], usual: Runs) -> str:

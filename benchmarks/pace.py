@@ -1,7 +1,6 @@
 """The page's section on speed, from the records of speed.py and profile_stages.py."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,6 @@ def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
         _fits(_of("fit", speed)),
         _growth(_of("twice the size", speed)),
         _relabelling(_of("fit of relabelling", speed)),
-        _precisions([line for line in speed if "precision" in line]),
         _stages(profile),
     ]
     return "\n\n".join(["## Speed", WORDS, *filter(None, parts)])
@@ -148,38 +146,6 @@ def _relabelling(lines: Sequence[Line]) -> str:
 
 def _size(options: Mapping[str, Any]) -> str:
     return f" of {options['num_nodes']:,} nodes" if "num_nodes" in options else ""
-
-
-def _precisions(lines: Sequence[Line]) -> str:
-    """Return the main row in both precisions; a line of each is needed."""
-    rows = {line["precision"]: line for line in lines}
-    if not {"float32", "tf32"} <= set(rows):
-        return ""
-    full, short = rows["float32"], rows["tf32"]
-    cells, others = full["mean_and_std"], short["mean_and_std"]
-    apart = {cell: others[cell][0] - cells[cell][0] for cell in cells}
-    errors = {cell: math.hypot(cells[cell][1], others[cell][1]) / math.sqrt(10) for cell in cells}
-    table = [
-        [
-            cell,
-            *(f"{fixed(m, 2)} ± {fixed(std, 2)}" for m, std in (cells[cell], others[cell])),
-            signed(apart[cell], 2),
-            fixed(errors[cell], 2),
-        ]
-        for cell in cells
-    ]
-    near = sum(abs(apart[cell]) <= errors[cell] for cell in cells)
-    two = sum(abs(apart[cell]) <= 2 * errors[cell] for cell in cells)
-    higher = sum(difference > 0 for difference in apart.values())
-    words = (
-        f"Products in TF32 against float32, {dataset_name(full['dataset'])}, ten cells of ten runs "
-        f"under the published draw ({full['machine']}): the row takes {short['seconds']} s against "
-        f"{full['seconds']} s. The accuracies agree within one standard error of their difference "
-        f"in {near} of {len(cells)} cells and within two in {two}; TF32 is higher in {higher}, by "
-        f"{signed(sum(apart.values()) / len(apart), 2)} points on average."
-    )
-    head = ["", "float32", "TF32", "difference", "its standard error"]
-    return words + "\n\n" + grid(head, table, numbers=(1, 2, 3, 4))
 
 
 def _stages(profile: Sequence[Line]) -> str:

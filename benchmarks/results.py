@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ from erase.draw import picture_bytes
 from erase.errors import EraseError
 from erase.io import atomic_write
 from grids import grid
-from ledger import commands, gaps, runs_made
+from ledger import commands, gaps, is_stale, runs_made, stale_note
 from pace import read_lines, speed_section
 from reach import PICTURE, growth_picture, scale_section
 
@@ -76,9 +76,9 @@ choose the epoch are clean; smoothed features and relabelling, without epochs, t
 their rows, with several times as many labels, have no rank here. Co-Dis is told the noise rate.
 Standard deviations are over seeds, and say nothing about other draws. Runs of two methods with one
 seed share the wrong labels and nothing else, and on a GPU not even a method's own run is the same
-when others are trained beside it; ERASE was run in TF32, some rivals on CPUs in float32, as the
-list above says. p in the tables is not corrected for the number of cells, as the count at the top
-is, and nowhere for the choice of the rival.""",
+when others are trained beside it; machines are those of the list above. p in the tables is not
+corrected for the number of cells, as the count at the top is, and nowhere for the choice of the
+rival.""",
     "honest": """\
 The noise is drawn anew for every run, and corrupts validation labels as it does training labels.
 All methods get the same draws, so that runs of equal seed are pairs. ERASE and CE have ten draws
@@ -93,16 +93,20 @@ HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. Every study can be
 killed and continued by the same command. On a GPU runs are trained together; on many cores add
 `--jobs`, on a Dask cluster `--cluster ADDRESS`. What was run where, and with which options, the
-last table says: most records were made with `--device cuda --precision tf32`."""
+last table says."""
+PRECISION_WORDS = """\
+ERASE on Cora, half of the labels wrong in one direction, published draw, mean ± standard error over
+ten seeds. `--precision tf32` lets a GPU round the factors of the encoder's forward products; Gram
+matrices, cosines, solves, the classifier and all gradients stay in float32."""
 FLAGS_BEFORE = """\
 The flags behind these tables were made before a label whose own class is the most probable was
 exempted from being flagged, and before nothing was flagged where the models predict the given
 labels no better than chance. Rankings (AUROC, average precision, precision at T) and noise rates
 are as they would be now; F1, MCC, false alarms and corrected labels may differ."""
 NOT_EXPLAINED = "*Not explained yet.*"
-OTHER_DRAWS, OTHER_PRECISION, PICTURES = "confirmation", "float32", "pictures"
+OTHER_DRAWS, PRECISION, PICTURES = "confirmation", "precision", "pictures"
 # studies whose runs must not mix with others'
-APART = (OTHER_DRAWS, OTHER_PRECISION, OTHER_SETTINGS, PICTURES)
+APART = (OTHER_DRAWS, PRECISION, OTHER_SETTINGS, PICTURES)
 # what the paper's tables and figures are made from: its own protocol, and one study of the other
 COMPARED = tuple(
     name
@@ -150,8 +154,11 @@ def gather(
     """Return what is there: ``STUDY.jsonl`` for each study, explanations, drawn figures."""
     found = {study: records / f"{study}.jsonl" for study in STUDIES if study != "smoke"}
     drawn = [p for p in (docs / "figures").glob("*.*") if p.suffix in (".svg", ".png")]
+    told = {study: read(path) for study, path in found.items() if path.exists()}
+    if (in_tf32 := records / f"{PRECISION}-tf32.jsonl").exists():  # the same cells once more
+        told[PRECISION] = [*told.get(PRECISION, ()), *read(in_tf32)]
     return Evidence(
-        {study: read(path) for study, path in found.items() if path.exists()},
+        told,
         tomllib.loads(explanations.read_text(encoding="utf-8")) if explanations.exists() else {},
         [str(path.relative_to(docs)) for path in sorted(drawn, key=_place_of_figure)],
         read_lines(records / "speed.jsonl"),
@@ -230,17 +237,20 @@ def page(evidence: Evidence) -> str:
         parts += [f"## Protocol `{protocol}`", words]
         for (of, name), table in tables.items():
             if of == protocol:
-                parts += [_section(name, table), _beside_the_paper(name, table, evidence)]
+                parts += [
+                    _section(name, table, compared, protocol),
+                    _beside_the_paper(name, table, evidence),
+                ]
         if protocol == "paper":
-            parts.append(_float32(evidence.records.get(OTHER_PRECISION, ())))
-    parts += ["## Without noise", _section("clean", _build("clean", records, "honest"))]
+            parts.append(_precision(evidence.records.get(PRECISION, ())))
+    parts += ["## Without noise", _section("clean", _build("clean", records, "honest"), records)]
     parts.append("## Beyond the paper")
-    parts += [_section(name, _build(name, records, "honest")) for name in BEYOND_TABLES]
-    confirmed = _build(OTHER_DRAWS, evidence.records.get(OTHER_DRAWS, ()), "honest")
-    parts.append(_section(OTHER_DRAWS, confirmed))
+    parts += [_section(name, _build(name, records, "honest"), records) for name in BEYOND_TABLES]
+    others = evidence.records.get(OTHER_DRAWS, ())
+    parts.append(_section(OTHER_DRAWS, _build(OTHER_DRAWS, others, "honest"), others))
     found = _build("detection", records, "honest")
-    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found)]
-    parts.append(_section("corrected", _build("corrected", records, "honest")))
+    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, records)]
+    parts.append(_section("corrected", _build("corrected", records, "honest"), records))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
     parts += [scale_section(evidence.scale)]
@@ -276,13 +286,30 @@ def _build(name: str, records: Iterable[Record], protocol: str) -> Table | None:
         return None
 
 
-def _section(name: str, table: Table | None) -> str:
+def _section(
+    name: str, table: Table | None, records: Sequence[Record], protocol: str = "honest"
+) -> str:
     if table is not None:
-        return markdown(table, level=3)
+        title, _, rest = markdown(table, level=3).partition("\n")
+        return f"{title}\n{_stale_rows(name, table, protocol, records)}{rest}"
     study = TABLES[name].study
     if study == "arxiv":
         return f"### {TABLES[name].title}\n\n{_printed_only(name)}\n"
     return f"### {TABLES[name].title}\n\nNo records here; `erase bench {study}` makes them.\n"
+
+
+def _stale_rows(name: str, table: Table, protocol: str, records: Sequence[Record]) -> str:
+    """Return a warning if the table would differ without runs whose classifier TF32 spoilt."""
+    methods = {
+        METHOD_NAMES[method]: _build(
+            name,
+            [r for r in records if not (r.cell.method == method and is_stale(r))],
+            protocol,
+        )
+        for method in ("erase", "mcr2")
+    }
+    changed = [label for label, other in methods.items() if other is None or other != table]
+    return f"\n{stale_note(changed)}\n" if changed else ""
 
 
 def _printed_only(name: str) -> str:
@@ -342,33 +369,27 @@ def _best_row(column: Sequence[Spot], *, ours: bool) -> str:
     return max(column, key=height).row.key
 
 
-def _float32(records: Sequence[Record]) -> str:
-    """Return ERASE's row of the main table from runs that were not made in TF32."""
-    title = "### ERASE in float32"
-    table = _build("main", records, "paper")
-    if table is None:
-        return f"{title}\n\nNo records here; `erase bench {OTHER_PRECISION}` makes them."
-    spots = [spot for spot in table.compared() if spot.row.key == "erase"]
-    far = [spot for spot in spots if is_far(spot, CLOSE)]
-    shown = [f"{s.place} ({signed(s.entry.difference or 0.0, 2)})" for s in far]
-    rows: dict[str, list[str]] = {}
-    for spot in spots:
-        row = f"{dataset_name(spot.place.dataset)}, {spot.place.noise}"
-        rows.setdefault(row, []).append(_beside(spot.entry))
-    head = ["", *(f"{rate:g}" for rate in RATES)]
-    words = (
-        "On a GPU the tables above are made with products in TF32. The same runs of ERASE in "
-        f"float32 are within {CLOSE} points of the published mean in {len(spots) - len(far)} of "
-        f"{len(spots)} cells{'; the others: ' if far else ''}{', '.join(shown)}. Mean ± standard "
-        "deviation, in brackets ours minus the paper's:"
-    )
-    table_of_cells = [[row, *cells] for row, cells in rows.items()]
-    return f"{title}\n\n{words}\n\n{grid(head, table_of_cells, numbers=range(1, len(head)))}"
+def _precision(records: Sequence[Record]) -> str:
+    """Return ERASE in a cell where reduced precision would show, in float32 and in TF32."""
+    title = "### Float32 and TF32"
+    found: dict[int, dict[str, list[float]]] = {}
+    for record in records:
+        if (accuracy := ACCURACY.read(record)) is not None:
+            by_machine = found.setdefault(int(record.cell.params["steps"]), {})
+            by_machine.setdefault(record.machine, []).append(accuracy)
+    machines = sorted({machine for by_machine in found.values() for machine in by_machine})
+    if len(machines) < 2:
+        return f"{title}\n\nNo records here; `erase bench {PRECISION}` makes them."
+    rows = [
+        [f"T = {steps}", *(_mean_and_error(by_machine[machine]) for machine in machines)]
+        for steps, by_machine in sorted(found.items())
+    ]
+    return f"{title}\n\n{PRECISION_WORDS}\n\n{grid(['', *machines], rows, numbers=(1, 2))}"
 
 
-def _beside(entry: Entry) -> str:
-    spread = "" if entry.std is None else f" ± {fixed(entry.std, 2)}"
-    return f"{fixed(entry.mean or 0.0, 2)}{spread} ({signed(entry.difference or 0.0, 2)})"
+def _mean_and_error(scores: Sequence[float]) -> str:
+    error = stdev(scores) / math.sqrt(len(scores))
+    return f"{fixed(mean(scores), 2)} ± {fixed(error, 2)}"
 
 
 def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]) -> str:

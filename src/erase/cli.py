@@ -394,7 +394,8 @@ def _arithmetic(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=["float32", "tf32"],
         default="float32",
-        help="of matrix products on a GPU; tf32 is faster (default: %(default)s)",
+        help="of the encoders' forward products on a GPU: tf32 rounds their factors to ten bits; "
+        "everything else is always computed in float32 (default: %(default)s)",
     )
     parser.add_argument(
         "--deterministic",

@@ -1,7 +1,6 @@
 """The section on speed shows what the records hold, and only that."""
 
 from pathlib import Path
-from typing import Any
 
 from pace import read_lines, speed_section
 
@@ -58,17 +57,6 @@ PROFILE = {
 }
 
 
-def row(precision: str, seconds: float, **cells: list[float]) -> dict[str, Any]:
-    return {
-        "measure": "main row, 10 cells of 10 runs",
-        "dataset": "cora",
-        "precision": precision,
-        "seconds": seconds,
-        "mean_and_std": cells,
-        "machine": "a GPU",
-    }
-
-
 def test_steps_of_the_methods_stand_beside_the_papers() -> None:
     lines = [
         {"measure": "iteration", "machine": name, "steps": 9, "milliseconds": times}
@@ -99,19 +87,6 @@ def test_what_was_not_measured_is_left_out() -> None:
     assert text.startswith("## Speed\n")
     assert text.count("| --- |") == 1
     assert "TF32 against" not in text
-
-
-def test_precisions_are_compared_in_standard_errors() -> None:
-    full = row("float32", 48.3, a=[80.0, 3.0], b=[70.0, 3.0], c=[60.0, 3.0])
-    short = row("tf32", 39.3, a=[81.0, 4.0], b=[73.0, 4.0], c=[55.0, 4.0])  # error 5/√10 = 1.58
-    text = speed_section([full, short], [])
-    assert "the row takes 39.3 s against 48.3 s." in text
-    assert (
-        "within one standard error of their difference in 1 of 3 cells and within two in 2" in text
-    )
-    assert "TF32 is higher in 2, by −0.33 points on average." in text
-    assert "| b | 70.00 ± 3.00 | 73.00 ± 4.00 | +3.00 | 1.58 |" in text
-    assert "TF32 against" not in speed_section([full], [])
 
 
 def test_reads_lines_of_json(tmp_path: Path) -> None:

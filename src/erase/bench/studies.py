@@ -130,9 +130,13 @@ STUDIES: dict[str, Study] = {
         "the main table with noise redrawn for every run and noisy validation labels",
         _main_table(CITATION_GRAPHS, "honest"),
     ),
-    "float32": Study(
-        "the rows of ERASE in the main table once more, for a GPU without TF32",
-        (Grid(CITATION_GRAPHS, BOTH, RATES, ("erase",), range(10)),),
+    "precision": Study(
+        "half of the labels wrong, without and with propagation: to compare float32 and TF32",
+        (
+            Grid(
+                ("cora",), ("asymmetric",), (0.5,), ("erase",), range(10), params={"steps": (0, 5)}
+            ),
+        ),
     ),
     "departures": Study(
         "settings that the paper does not print, in search of the causes of differences",
