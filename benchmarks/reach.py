@@ -19,12 +19,12 @@ Made by `python benchmarks/scale.py`: graphs of `citations` with ogbn-arxiv's de
 (0.65), number and sizes of classes, 54 % of the nodes for training, labels corrupted by one draw,
 the epoch chosen by clean validation labels. Every row is `erase fit` in a process of its own on two
 cores; seconds and gigabytes are those of the whole process. *Recipe* is the published one for
-ogbn-arxiv, whose output on the unit sphere collapses on these graphs; *usual* are ERASE's settings
-for small graphs in larger batches, and cross-entropy with the encoder and the batches of either.
-The batches, neighbours and hidden width of *usual* were picked from three trials of ERASE on the
-symmetric draw and a few at other sizes; nothing was picked for cross-entropy, which at that
-learning rate has not finished learning after its five epochs: its better row is *recipe*. Some rows
-were measured beside other work."""
+ogbn-arxiv ([paper.md](paper.md#ogbn-arxiv)); *usual* are ERASE's settings for small graphs in
+larger batches, and cross-entropy with the encoder and the batches of either. The batches,
+neighbours and hidden width of *usual* were picked from three trials of ERASE on the symmetric draw
+and a few at other sizes; nothing was picked for cross-entropy, which at that learning rate has not
+finished learning after its five epochs: its better row is *recipe*. Seconds marked † were measured
+beside other work and are too high. Some without the mark were, too: older records do not say."""
 NAMES = {
     "erase": "ERASE, recipe",
     "ce": "cross-entropy, recipe",
@@ -93,7 +93,7 @@ def _outcomes(graph: str, lines: Mapping[str, Line]) -> str:
         [
             name,
             fixed(100 * line["test_accuracy"], 1),
-            fixed(line["seconds"], 0),
+            fixed(line["seconds"], 0) + (" †" if line.get("beside_other_work") else ""),
             fixed(line["peak_gigabytes"], 2),
         ]
         for name, line in lines.items()

@@ -1,9 +1,11 @@
 """Measure sampled training on large graphs: accuracy beside cross-entropy, time, memory, processes.
 
     python benchmarks/scale.py [--only MEASURE …] [--nodes N] [--records FILE] [--graphs FOLDER]
+                               [--shared]
 
 Graphs are made once, into FOLDER; every measurement is `erase fit` in processes of its own. A
 measurement that is among the records already is not made again, so that the same command continues.
+With `--shared` a record says that other work ran on the machine at the same time.
 """
 
 import argparse
@@ -63,8 +65,13 @@ USUAL: dict[str, Any] = {
     "amsgrad": "true",
     "normalisation": "column",
     "restart": "false",
+    "denoise_edges": "training",
+    "mixture_softmax": "true",
+    "fresh_targets": "false",
+    "ties": "first",
     "steps": 5,
     "keep": 0.6,
+    "trust": 0.6,
     "epochs": 5,
 }
 SAMPLED: dict[str, Any] = {"heads": 8, "epochs": 5}
@@ -241,6 +248,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10**6, help="no graph is larger")
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--graphs", type=Path, default=Path("out") / "scale-graphs")
+    parser.add_argument("--shared", action="store_true", help="other work runs on the machine")
     options = parser.parse_args()
     options.records.parent.mkdir(parents=True, exist_ok=True)
     known = options.records.read_text().splitlines() if options.records.exists() else []
@@ -253,6 +261,8 @@ def main() -> None:
             if any(about.items() <= record.items() for record in done):
                 continue
             record = about | work() | {"machine": machine, "version": erase.__version__}
+            if options.shared:
+                record["beside_other_work"] = True
             with options.records.open("a") as file:
                 file.write(json.dumps(record) + "\n")
             print(json.dumps(record), flush=True)

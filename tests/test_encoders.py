@@ -134,19 +134,27 @@ def test_reference_activations() -> None:
     assert activate(h, "l1-relu").tolist() == [[0.25, 0.0], [0.0, 0.0]]  # ‖z‖₁ ≤ 1
     leaky = activate(h, "leaky-l1")
     torch.testing.assert_close(leaky[0], torch.tensor([1.0, -0.03]) / 1.03)
+    assert activate(h, "relu-l1").tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert activate(h, "relu").tolist() == [[1, 0], [0, 0]]
     assert activate(h, "none") is h
     torch.testing.assert_close(activate(h, "l2")[0], h[0] / 10**0.5)
     torch.testing.assert_close(activate(h, "l2-relu")[0], torch.tensor([1 / 10**0.5, 0.0]))
 
 
-@pytest.mark.parametrize("kind", ["leaky-l1", "l1-relu"])
+def test_small_entries_above_zero_are_normalised_beside_large_ones_below() -> None:
+    h = torch.tensor([[1e-7, 3e-7, -100.0]])
+    torch.testing.assert_close(activate(h, "relu-l1"), torch.tensor([[0.25, 0.75, 0.0]]))
+
+
+@pytest.mark.parametrize("kind", ["leaky-l1", "relu-l1", "l1-relu"])
 def test_normalised_activations_equal_torchs_in_value_and_gradient(kind: Any) -> None:
     h = torch.randn(30, 7, dtype=torch.float64, generator=stream())
     weigh = torch.randn(30, 7, dtype=torch.float64, generator=stream(1))
     ours, theirs = h.clone().requires_grad_(), h.clone().requires_grad_()
     if kind == "leaky-l1":
         expected = normalize(leaky_relu(theirs), p=1.0)
+    elif kind == "relu-l1":
+        expected = normalize(relu(theirs), p=1.0)
     else:
         expected = relu(normalize(theirs, p=1.0))
     out = activate(ours, kind)
@@ -156,7 +164,20 @@ def test_normalised_activations_equal_torchs_in_value_and_gradient(kind: Any) ->
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-@pytest.mark.parametrize("kind", ["leaky-l1", "l1-relu"])
+def test_an_l1_norm_before_the_l2_norm_changes_neither_value_nor_gradient() -> None:
+    """Why the output of ogbn-arxiv's recipe, normalised by both, is "l2-relu"."""
+    h = torch.randn(30, 7, dtype=torch.float64, generator=stream())
+    weigh = torch.randn(30, 7, dtype=torch.float64, generator=stream(1))
+    ours, theirs = h.clone().requires_grad_(), h.clone().requires_grad_()
+    out = activate(ours, "l2-relu")
+    expected = relu(normalize(normalize(theirs, p=1.0), p=2.0))
+    torch.testing.assert_close(out, expected)
+    (out * weigh).sum().backward()
+    (expected * weigh).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("kind", ["leaky-l1", "relu-l1", "l1-relu"])
 def test_a_zero_row_sends_no_gradient_back(kind: Any) -> None:
     h = torch.zeros(2, 3, requires_grad=True)
     activate(h, kind).sum().backward()

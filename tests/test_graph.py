@@ -79,9 +79,27 @@ def test_propagation_with_restarts_is_its_recursion(
     expected = labels.double()
     for _ in range(steps):
         expected = (1 - keep) * adjacency @ expected + keep * labels.double()
+        expected = expected.clamp(0, 1)
     operator = Graph(edge_index, n).normalised("symmetric")
     ours = propagate(*operator, labels, keep=keep, steps=steps, restart=True)
     torch.testing.assert_close(ours.double(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_restarts_are_pygs_label_propagation_on_a_hub_too() -> None:
+    leaves = torch.arange(1, 10)  # a star and a tail: the hub's row of S sums to about 3
+    out = torch.cat([torch.zeros(9, dtype=torch.int64), torch.tensor([9])])
+    ends = torch.cat([leaves, torch.tensor([10])])
+    key = torch.cat([out * 11 + ends, ends * 11 + out]).sort().values
+    edge_index = torch.stack([key // 11, key % 11])
+    labels = torch.zeros(11, 2)
+    labels[torch.arange(9), (torch.arange(9) > 6).long()] = 1.0  # two nodes bring no label
+    theirs = LabelPropagation(num_layers=50, alpha=0.6)(labels, edge_index)
+    ours = propagate(
+        *Graph(edge_index, 11).normalised("symmetric"), labels, keep=0.4, steps=50, restart=True
+    )
+    torch.testing.assert_close(ours, theirs)
+    assert float(ours[0, 0]) == 1.0  # clamped: without, it would be 1.34
+    assert 0 < float(ours[10].sum()) < 1
 
 
 @pytest.mark.parametrize("restart", [False, True])

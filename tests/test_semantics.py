@@ -9,17 +9,28 @@ from torch import Tensor
 
 from conftest import dense_adjacency, edge_lists
 from erase.graph import Graph
-from erase.semantics import denoise, prototype_labels, prototypes, semantic_labels
+from erase.semantics import (
+    DenoiseEdges,
+    denoise,
+    prototype_labels,
+    prototypes,
+    semantic_labels,
+)
 
 
+@pytest.mark.parametrize("edges", ["training", "all"])
 @given(edge_lists())
-def test_denoising_follows_the_masked_recursion(graph: tuple[Tensor, int]) -> None:
+def test_denoising_follows_the_masked_recursion(
+    edges: DenoiseEdges, graph: tuple[Tensor, int]
+) -> None:
     edge_index, n = graph
     k, keep, steps = 3, 0.6, 4
     y = torch.arange(n) % k
     mask = torch.arange(n) % 3 != 1
     m = mask.double()
-    masked = dense_adjacency(edge_index, n) * torch.outer(m, m)  # A ⊙ mmᵀ
+    masked = dense_adjacency(edge_index, n)
+    if edges == "training":
+        masked *= torch.outer(m, m)  # A ⊙ mmᵀ
     degree = masked.sum(1)
     for i in range(n):
         for j in range(n):
@@ -33,7 +44,14 @@ def test_denoising_follows_the_masked_recursion(graph: tuple[Tensor, int]) -> No
         labels = (1 - keep) * masked @ labels + keep * labels
     hidden = torch.where(mask, y, -1)  # what the door leaves of y
     ours = denoise(
-        Graph(edge_index, n), hidden, mask, k, keep=keep, steps=steps, normalisation="symmetric"
+        Graph(edge_index, n),
+        hidden,
+        mask,
+        k,
+        keep=keep,
+        steps=steps,
+        normalisation="symmetric",
+        edges=edges,
     )
     torch.testing.assert_close(ours.double(), labels, rtol=1e-5, atol=1e-6)
 
@@ -46,6 +64,9 @@ def test_a_training_node_without_training_neighbours_only_fades() -> None:
     ours = denoise(graph, y, mask, 2, keep=0.6, steps=5, normalisation="column")
     expected = [[0.0, 0.6**5], [0.0, 0.0], [0.6**5, 0.0]]
     torch.testing.assert_close(ours, torch.tensor(expected))
+    spread = denoise(graph, y, mask, 2, keep=0.5, steps=2, normalisation="row", edges="all")
+    # step 1: [0, ½] [¼, ¼] [½, 0]; step 2: a node and its neighbours, half and half
+    assert spread.tolist() == [[0.125, 0.375], [0.25, 0.25], [0.375, 0.125]]
 
 
 def test_denoising_outvotes_a_lone_wrong_label() -> None:

@@ -74,6 +74,26 @@ def test_the_first_of_equally_good_epochs_is_taken() -> None:
     assert [h["epoch"] for h in fit.history] == [1, 2, 3, 4, 5]
 
 
+def test_a_learner_may_take_the_last_of_equally_good_epochs() -> None:
+    learner = Scripted(task(), [3, 9, 5, 9, 8, 8])
+    learner.takes_last = True
+    (fit,) = Loop().run(learner, [learner.task], {}, epochs=6, patience=2)
+    assert fit.best_epoch == 4
+    assert float(fit.outcome.embedding[0]) == 4.0
+    assert len(fit.history) == 6  # patience counts from the epoch that is taken
+
+
+def test_an_epoch_that_was_not_evaluated_is_never_taken() -> None:
+    learner = Scripted(task(), [0] * 5)
+    learner.takes_last, learner.evaluate_every = True, 2
+    (fit,) = Loop().run(learner, [learner.task], {}, epochs=5, patience=9)
+    assert (fit.best_epoch, learner.evaluations) == (5, 3)
+    learner = Scripted(task(), [0, 2, 2, 1])
+    learner.takes_last, learner.evaluate_every = True, 2
+    (fit,) = Loop().run(learner, [learner.task], {}, epochs=4, patience=9)
+    assert (fit.best_epoch, learner.evaluations) == (2, 2)
+
+
 def test_patience_counts_epochs_without_a_better_one() -> None:
     fit = run([1, 2, 0, 0, 0, 20, 0], patience=3)
     assert (fit.best_epoch, len(fit.history)) == (2, 5)

@@ -336,9 +336,11 @@ def propagate(
     """Return L^(T) of L^(t+1) = ((1−α) Ã + α I) L^(t) (eqs. 5 and 9; α = `keep`, T = `steps`).
 
     `steps=0` or `keep=1` returns the labels [N, K] (or [R, N, K] for R runs) as they are; a node
-    without neighbours only fades by α a step. With `restart`, L^(t+1) = (1−α) Ã L^(t) + α L^(0):
-    nodes are drawn back to where they began. Cost: T sparse products, a few columns at a time where
-    the labels are many: beside them and the answer nothing as large is held.
+    without neighbours only fades by α a step. With `restart`, L^(t+1) = (1−α) Ã L^(t) + α L^(0),
+    clamped to [0, 1], as PyG's `LabelPropagation` does: nodes are drawn back to where they began,
+    and a hub, whose row of Ã may sum to more than 1, stays within bounds. Cost: T sparse products,
+    a few columns at a time where the labels are many: beside them and the answer nothing as large
+    is held.
 
     >>> pair = Graph(torch.tensor([[0, 1], [1, 0]]), 2)
     >>> propagate(*pair.normalised("symmetric"), torch.tensor([[1.0], [0.0]]), keep=0.75, steps=1)
@@ -367,6 +369,8 @@ def _propagate(
     for _ in range(steps):
         own = first if restart else labels
         labels = (1 - keep) * pattern.matmul(values, labels) + keep * own
+        if restart:
+            labels.clamp_(0, 1)
     return labels
 
 

@@ -10,6 +10,7 @@ from erase.graph import Graph, Normalisation, propagate
 from erase.precision import full_float32
 
 PrototypeLabels = Literal["softmax", "absolute"]
+DenoiseEdges = Literal["training", "all"]
 
 
 def denoise(
@@ -22,11 +23,15 @@ def denoise(
     steps: int,
     normalisation: Normalisation,
     restart: bool = False,
+    edges: DenoiseEdges = "training",
 ) -> Tensor:
     """Return the denoised labels L̃ [N, K]: given labels propagated among training nodes (eq. 5).
 
     Edges that touch a node without a training label carry nothing, so rows outside `train_mask`
-    stay zero. A training node without a training neighbour keeps its label, scaled by α^T.
+    stay zero. A training node without a training neighbour keeps its label, scaled by α^T. With
+    ``edges="all"`` labels pass through other nodes as well, whose rows begin at zero.
+
+    Note: the published numbers of ogbn-arxiv rest on all edges.
 
     Args:
         graph: the whole graph.
@@ -35,13 +40,14 @@ def denoise(
         num_classes: K.
         keep: α, the weight of a node's own label in every step.
         steps: T.
-        normalisation: of the masked adjacency matrix.
+        normalisation: of the adjacency matrix of these edges.
         restart: draw every node back to its given label, see :func:`erase.graph.propagate`.
+        edges: "training", those between two training nodes, or "all".
     """
     labels = torch.zeros(y.numel(), num_classes, device=y.device)
     labels[train_mask] = one_hot(y[train_mask], num_classes).float()
-    masked = graph.masked(train_mask)
-    operator = masked.normalised(normalisation)
+    spread_over = graph if edges == "all" else graph.masked(train_mask)
+    operator = spread_over.normalised(normalisation)
     return propagate(*operator, labels, keep=keep, steps=steps, restart=restart)
 
 

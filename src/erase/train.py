@@ -77,6 +77,7 @@ class Learner(ABC):
         revisits: whether the best epoch's outcome is computed once more from its weights at the
             end, rather than kept all the while: for graphs whose outcome is large.
         evaluate_every: epochs from one evaluation to the next; the last is always evaluated.
+        takes_last: whether the last of equally good epochs is taken, not the first.
     """
 
     network: nn.Module
@@ -85,6 +86,7 @@ class Learner(ABC):
     waits: bool = False
     revisits: bool = False
     evaluate_every: int = 1
+    takes_last: bool = False
 
     @abstractmethod
     def step(self) -> dict[str, Tensor]:
@@ -228,9 +230,9 @@ class Loop:
     ) -> list[Fit]:
         """Train R runs for up to `epochs`; return each one's best epoch by validation accuracy.
 
-        The first of equally good epochs is taken, and `patience` epochs without a better one end
-        a run, but no run ends before it was evaluated twice. Without validation labels all epochs
-        are run and the last is taken.
+        The first of equally good epochs is taken (the last, where the learner says so), and
+        `patience` epochs after the one that would be taken end a run, but no run ends before it was
+        evaluated twice. Without validation labels all epochs are run and the last is taken.
 
         Args:
             learner: what is trained.
@@ -272,7 +274,8 @@ class Loop:
                 better = [
                     i
                     for i, (run, record) in enumerate(zip(runs, records, strict=True))
-                    if run.continues(epoch - 1, patience) and run.take(record, epochs, selects)
+                    if run.continues(epoch - 1, patience)
+                    and run.take(record, epochs, selects, learner.takes_last)
                 ]
                 if better:
                     best = _keep(best, learner, result.outcome, better)
@@ -302,14 +305,16 @@ class _Run:
         """Return whether the run goes on after `epoch`."""
         return len(self.history) == epoch and epoch - self.best_epoch < patience
 
-    def take(self, record: dict[str, float], epochs: int, selects: bool) -> bool:
+    def take(self, record: dict[str, float], epochs: int, selects: bool, last: bool) -> bool:
         """Add an epoch's record; return whether it is the one to keep by now."""
         self.history.append(record)
         if not selects:  # no validation: go on, and keep the last
             self.best_epoch = len(self.history)
             return self.best_epoch == epochs
-        score = record.get("val_accuracy", -1.0)  # absent from an epoch that was not evaluated
-        if score <= self.best_score:
+        if "val_accuracy" not in record:  # an epoch that was not evaluated
+            return False
+        score = record["val_accuracy"]
+        if score < self.best_score or (score == self.best_score and not last):
             return False
         self.best_epoch, self.best_score = len(self.history), score
         return True

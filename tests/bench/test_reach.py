@@ -49,6 +49,11 @@ def test_a_fit_has_its_accuracy_time_and_memory() -> None:
     assert "| ERASE, usual, out of a folder | 90.7 | 158 | 3.46 |" in section
 
 
+def test_a_time_measured_beside_other_work_is_marked() -> None:
+    section = scale_section([ARXIV | {"beside_other_work": True}])
+    assert "| ERASE, usual, symmetric 0.3 | 90.7 | 158 † | 1.44 |" in section
+
+
 def test_growth_is_per_doubling() -> None:
     section = scale_section([grown(400, 16.0), grown(100, 4.0)])  # two doublings, four times
     assert "| 100 nodes | 4.0 | | 1.00 | |" in section
