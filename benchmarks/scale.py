@@ -59,29 +59,29 @@ USUAL: dict[str, Any] = {
     "batch_size": 1_000,
     "num_neighbors": "2,2",
     "hidden": 128,
-    "lr": 0.001,
-    "inner": "leaky-l1",
-    "output": "l1-relu",
-    "amsgrad": "true",
-    "normalisation": "column",
-    "restart": "false",
-    "denoise_edges": "training",
-    "mixture_softmax": "true",
-    "fresh_targets": "false",
-    "ties": "first",
-    "steps": 5,
-    "keep": 0.6,
-    "trust": 0.6,
     "epochs": 5,
 }
-SAMPLED: dict[str, Any] = {"heads": 8, "epochs": 5}
-# by name: ERASE's recipe for ogbn-arxiv, which the file's name brings, and the settings above; each
-# beside cross-entropy with the same encoder in the same batches
+
+
+def recipe() -> dict[str, Any]:
+    """Return what ERASE's preset for ogbn-arxiv changes, as `--set` takes it."""
+    usual, preset = erase.ERASE(), erase.ERASE.preset(dataset="ogbn-arxiv")
+    params, changed = usual.get_params(), preset.get_params()
+    return {key: as_text(value) for key, value in changed.items() if value != params[key]}
+
+
+def as_text(value: Any) -> str:
+    """Return a parameter's value as `--set` reads it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+# by name: ERASE's recipe for ogbn-arxiv and the settings above, each beside cross-entropy with the
+# same encoder in the same batches
 METHODS: dict[str, dict[str, Any]] = {
-    "erase": {},
-    "ce": SAMPLED | {"hidden": 64, "lr": 0.01, "batch_size": 200, "num_neighbors": "5,5"},
+    "erase": recipe(),
+    "ce": {"hidden": 64, "lr": 0.01, "batch_size": 200, "num_neighbors": "5,5", "epochs": 5},
     "erase, usual": USUAL,
-    "ce, usual": SAMPLED | {k: USUAL[k] for k in ("hidden", "lr", "batch_size", "num_neighbors")},
+    "ce, usual": USUAL,
 }
 
 # what one process and two are compared at, and how often in turn
@@ -116,10 +116,10 @@ class Place:
         self.folder, self.nodes = folder, nodes
 
     def graph(self, nodes: int, edges: int | None = None) -> Path:
-        """Return the file of a graph, made where it is not there; its name brings the recipe."""
+        """Return the file of a graph, made where it is not there."""
         options = like_arxiv(min(nodes, self.nodes), edges if nodes <= self.nodes else None)
         name = f"{options['num_nodes']}-{options['num_edges']}"
-        path = self.folder / name / "ogbn-arxiv.npz"
+        path = self.folder / f"{name}.npz"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_graph(erase.load_dataset("citations", **options), path)
