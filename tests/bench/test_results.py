@@ -386,3 +386,31 @@ def test_figures_are_of_the_records_of_the_tables(
     assert told == {"paper": {"paper", "honest"}, "honest": {"paper", "honest"}}
     assert {"paper", "honest", "alpha", "eps2", "train-size"} < set(results.COMPARED)
     assert not {"beyond", "clean", "smoke", *results.APART} & set(results.COMPARED)
+
+
+def test_tables_say_at_their_head_that_tf32_spoilt_their_runs() -> None:
+    spoilt = [
+        replace(record, machine="a GPU, TF32 products")
+        if record.cell.method in ("erase", "ce") and record.cell.dataset == "cora"
+        else record
+        for record in made_up("paper")
+    ]
+    warning = "Runs of ERASE here were made in TF32"
+    head = page(Evidence({"paper": spoilt})).partition("### Test accuracy of all methods\n\n")[2]
+    assert head.startswith(f"> {warning}")
+    mended = [replace(r, versions=r.versions | {"source": "0123"}) for r in spoilt]
+    assert warning not in page(Evidence({"paper": mended}))
+    departures = [replace(r, machine="a GPU, TF32 products") for r in made_up("departures")]
+    tried = page(Evidence({"departures": departures})).partition("### What was tried\n\n")[2]
+    assert tried.startswith("> Runs of ERASE and MCR² here")
+
+
+def test_precisions_are_shown_side_by_side() -> None:
+    full = made_up("precision")
+    rounded = [
+        replace(r, machine="a machine, TF32 products", scores={"test_accuracy": 0.4}) for r in full
+    ]
+    text = page(Evidence({"precision": [*full, *rounded]}))
+    # 50 to 59 %: mean 54.5, standard error √(110/12) / √10
+    assert "| T = 0 | 54.50 ± 0.96 | 40.00 ± 0.00 |" in text
+    assert "`erase bench precision` makes them" in page(Evidence({"precision": full}))
