@@ -25,6 +25,9 @@ are launched apart here, which on a GPU takes several times as long as the epoch
 replays."""
 
 
+COMPANY = ("alone", "beside a busy process")
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the JSON lines of a file; none where there is no file."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -40,6 +43,7 @@ def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
         _fits(_of("fit", speed)),
         _growth(_of("twice the size", speed)),
         _relabelling(_of("fit of relabelling", speed)),
+        _busy(_of("audit beside a busy process", speed)),
         _stages(profile),
     ]
     return "\n\n".join(["## Speed", WORDS, *filter(None, parts)])
@@ -146,6 +150,25 @@ def _relabelling(lines: Sequence[Line]) -> str:
 
 def _size(options: Mapping[str, Any]) -> str:
     return f" of {options['num_nodes']:,} nodes" if "num_nodes" in options else ""
+
+
+def _busy(lines: Sequence[Line]) -> str:
+    """Return how an audit fares beside a busy process, by how idle threads wait."""
+    words = {
+        "usual": "GNU OpenMP's own, 300,000 rounds",
+        "ours": "as `import erase` sets it, 1,000 rounds",
+        "passive": "not at all (`OMP_WAIT_POLICY=PASSIVE`)",
+    }
+    rows = [
+        [
+            f"{words[waiting]}; {line['cores']} cores, {line['machine']}",
+            *(fixed(line["seconds"][f"{waiting}, {company}"], 1) for company in COMPANY),
+        ]
+        for line in lines
+        for waiting in words
+    ]
+    head = ["audit of Cora, all labels; how long idle threads spin", *(f"s, {c}" for c in COMPANY)]
+    return grid(head, rows, numbers=(1, 2)) if rows else ""
 
 
 def _stages(profile: Sequence[Line]) -> str:

@@ -9,6 +9,7 @@ processes of their own. Prints each measurement and appends it as one JSON line.
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -49,6 +50,53 @@ if model.device == "cuda":
     peak = torch.cuda.max_memory_allocated()
 print(peak, seconds, model.score(clean))
 """
+
+
+AUDIT = """
+import time, erase
+from erase.fields import without_splits
+graph = without_splits(erase.load_dataset("cora"))
+start = time.perf_counter()
+erase.audit(graph)
+print(time.perf_counter() - start)
+"""
+ENDLESS = "while True: pass"
+# how threads wait: as GNU OpenMP does by itself, as erase makes it, not at all
+WAITING = {
+    "usual": {"GOMP_SPINCOUNT": "300000"},
+    "ours": {},
+    "passive": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+
+
+def busy(rounds: int) -> dict[str, Any]:
+    """Return the time of an audit of Cora, all labels, alone and beside a busy process."""
+    unset = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for company in ("alone", "beside a busy process"):
+            other = (
+                subprocess.Popen([sys.executable, "-c", ENDLESS]) if company != "alone" else None
+            )
+            try:
+                for waiting, variables in WAITING.items():
+                    told = subprocess.run(
+                        [sys.executable, "-c", AUDIT],
+                        check=True,
+                        capture_output=True,
+                        text=True,
+                        env=unset | variables,
+                    )
+                    times.setdefault(f"{waiting}, {company}", []).append(float(told.stdout))
+            finally:
+                if other is not None:
+                    other.kill()
+    return {
+        "measure": "audit beside a busy process",
+        "dataset": "cora",
+        "cores": os.cpu_count(),
+        "seconds": {name: round(median(values), 2) for name, values in times.items()},
+    }
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -289,6 +337,7 @@ MEASURES: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "arxiv-pignn": lambda: peak_memory("citations", 1, "pignn", **arxiv_sized(1)),
         "iterations": lambda: iterations("cpu", 15),
         "growth": lambda: growth(4),
+        "busy": lambda: busy(3),
         "relabelling": lambda: relabelling("cora", "cpu", 3),
         "relabelling-pubmed": lambda: relabelling("pubmed", "cpu", 3),
         "relabelling-arxiv": lambda: relabelling("citations", "cpu", 1, **arxiv_sized(1)),

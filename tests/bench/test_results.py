@@ -398,7 +398,7 @@ def test_tables_say_at_their_head_that_tf32_spoilt_their_runs() -> None:
     warning = "Runs of ERASE here were made in TF32"
     head = page(Evidence({"paper": spoilt})).partition("### Test accuracy of all methods\n\n")[2]
     assert head.startswith(f"> {warning}")
-    mended = [replace(r, versions=r.versions | {"source": "0123"}) for r in spoilt]
+    mended = [replace(r, versions={**r.versions, "source": "0123"}) for r in spoilt]
     assert warning not in page(Evidence({"paper": mended}))
     departures = [replace(r, machine="a GPU, TF32 products") for r in made_up("departures")]
     tried = page(Evidence({"departures": departures})).partition("### What was tried\n\n")[2]

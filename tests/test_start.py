@@ -1,0 +1,58 @@
+"""What `import erase` does, and does not do, to the process it is in."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import erase
+
+
+def fresh(code: str, **variables: str) -> str:
+    """Return what a new interpreter prints."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env=kept | variables)
+    return told.stdout.strip()
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = "import erase, sys; print(sorted({'torch', 'numpy', 'sklearn'} & set(sys.modules)))"
+    assert fresh(code) == "[]"
+
+
+def test_every_public_name_is_there_when_asked_for() -> None:
+    for name in erase.__all__:
+        assert getattr(erase, name) is getattr(erase, name)
+        assert name in dir(erase)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = erase.nothing
+
+
+def test_idle_threads_do_not_spin_for_long() -> None:
+    code = "import erase, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    assert fresh(code) == "1000"
+
+
+@pytest.mark.parametrize("variable", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+def test_what_the_user_says_about_waiting_threads_stands(variable: str) -> None:
+    code = "import erase, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    assert fresh(code, **{variable: "7"}) == ("7" if variable == "GOMP_SPINCOUNT" else "None")
+
+
+def test_the_setting_is_in_time_for_torch() -> None:
+    """The OpenMP library that torch loads reads it: GNU's prints what it read."""
+    code = "import erase; erase.ERASE; import torch; torch.ones(1 << 20).sum()"
+    environment = {"OMP_DISPLAY_ENV": "VERBOSE"}
+    kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=kept | environment,
+    )
+    if "GOMP_SPINCOUNT" not in told.stderr:
+        pytest.skip("torch's OpenMP library is not GNU's")
+    assert "GOMP_SPINCOUNT = '1000'" in told.stderr
