@@ -26,8 +26,8 @@ from typing import Any
 
 import pandas as pd
 
-from erase.datasets.build_debian import read_packages
-from erase.io import atomic_write, read_json
+from erase.data.datasets.build_debian import read_packages
+from erase.data.files import atomic_write, read_json
 
 HERE = Path(__file__).parent
 TAGS = HERE / "debtags.toml"
@@ -160,7 +160,13 @@ def measure(packages: Path) -> list[Json]:
     """Return the records: audits, agreement with tags, and the most suspicious packages."""
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder) / "index.npz"
-        build = [sys.executable, "-m", "erase.datasets.build_debian", str(packages), str(index)]
+        build = [
+            sys.executable,
+            "-m",
+            "erase.data.datasets.build_debian",
+            str(packages),
+            str(index),
+        ]
         subprocess.run([*build, "--as-graph"], check=True)
         # before the index is read: a child's peak counts what its parent held at the start
         few, _ = run_audit("debian", "debian")
@@ -278,7 +284,7 @@ def _costs(audits: Sequence[Json]) -> str:
         f"{first['machine']}; other work ran beside it (load before each: {loads}). Judge: "
         f"`{first['method']}`, {first['folds']} folds; torch "
         f"{first['versions']['torch'].split('+')[0]}. `index.npz` is what "
-        "`python -m erase.datasets.build_debian Packages index.npz --as-graph` writes."
+        "`python -m erase.data.datasets.build_debian Packages index.npz --as-graph` writes."
     )
     return "\n".join(lines) + f"\n\n{note}"
 

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 import erase
-from erase.datasets import write_dataset
-from erase.graph import Graph
-from erase.scale.sampling import SampledNeighbours
-from erase.seeds import numpy_stream, torch_stream
+from erase.data.datasets import write_dataset
+from erase.nn.sparse import Graph
+from erase.random import numpy_stream, torch_stream
+from erase.training.sampling import SampledNeighbours
 from speed import machine_name, versions
 
 HERE = Path(__file__).parent

@@ -22,10 +22,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import erase
-from erase.coding import rate_reduction
-from erase.heads import classify
+from erase.data.task import NodeTask
 from erase.methods.erase import ERASE, _EraseLearner
-from erase.task import NodeTask
+from erase.nn.coding import rate_reduction
+from erase.nn.heads import classify
 from speed import arxiv_sized, machine_name, versions
 
 

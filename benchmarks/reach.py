@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from erase.audit.report.drawing.canvas import add_panels, new_figure
 from erase.bench.tables.numbers import fixed
-from erase.draw.canvas import add_panels, new_figure
 from grids import grid
 
 Line = Mapping[str, Any]

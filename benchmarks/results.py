@@ -22,6 +22,7 @@ from PIL import Image
 
 from causes import STUDY as OTHER_SETTINGS
 from causes import causes_section
+from erase.audit.report.drawing import picture_bytes
 from erase.bench.figures import FIGURES, draw_figure
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.published import published
@@ -33,9 +34,8 @@ from erase.bench.tables.layouts import ACCURACY
 from erase.bench.tables.numbers import fixed, signed, span
 from erase.bench.tables.render import NOTHING, markdown
 from erase.bench.tables.table import Entry, Place, Rank, Spot, is_far
-from erase.draw import picture_bytes
+from erase.data.files import atomic_write
 from erase.errors import EraseError
-from erase.io import atomic_write
 from grids import grid
 from ledger import commands, gaps, is_stale, runs_made, stale_note
 from pace import read_lines, speed_section

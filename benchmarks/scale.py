@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 import erase
-from erase.io import write_graph
+from erase.data.files import write_graph
 
 RECORDS = Path(__file__).parent / "records" / "scale.jsonl"
 ARXIV_NODES = 169_343

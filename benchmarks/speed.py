@@ -24,11 +24,11 @@ import torch
 
 import erase
 from erase.bench.names import PAPER_METHODS
+from erase.data.task import NodeTask
 from erase.methods import METHODS
 from erase.methods.erase import ERASE
 from erase.methods.network import NetworkClassifier
-from erase.task import NodeTask
-from erase.train import Learner, _epoch, _Recorded
+from erase.training.loop import Learner, _epoch, _Recorded
 from straightforward import SETTINGS, Straightforward
 
 RECORDS = Path(__file__).parent / "records" / "speed.jsonl"
@@ -54,7 +54,7 @@ print(peak, seconds, model.score(clean))
 
 AUDIT = """
 import time, erase
-from erase.fields import without_splits
+from erase.data.fields import without_splits
 graph = without_splits(erase.load_dataset("cora"))
 start = time.perf_counter()
 erase.audit(graph)

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import erase
+from erase.audit.report.drawing import Embeddings, cosine_map
+from erase.audit.report.drawing.canvas import COLOURS, GREY, new_figure
 from erase.bench import PROTOCOLS, given_labels
-from erase.draw import Embeddings, cosine_map
-from erase.draw.canvas import COLOURS, GREY, new_figure
 
 
 def demo() -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from erase.auditing import Agreement, Audit, Decision, Estimate
+from erase.audit import Agreement, Audit, Decision, Estimate
 
 CLASSES = (
     "games", "science", "sound", "graphics", "net", "web", "mail",

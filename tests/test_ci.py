@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from report.test_audit_browser import NAMES
+from audit.report.test_audit_browser import NAMES
 
 ROOT = Path(__file__).parent.parent
 STEPS = re.findall(

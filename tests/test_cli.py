@@ -17,16 +17,16 @@ import torch
 
 import erase
 from conftest import two_communities
-from erase.auditing import DETECTORS
+from erase.audit import DETECTORS
 from erase.bench import Protocol, given_labels, score
 from erase.cli import _parser, _usual_method, main
-from erase.datasets import DATASETS
-from erase.encoders import ENCODERS
-from erase.folder import write_folder
-from erase.heads import HEADS
-from erase.io import read_json, write_graph
+from erase.data.datasets import DATASETS
+from erase.data.files import read_json, write_graph
+from erase.data.folder import write_folder
+from erase.data.noise import NOISES
 from erase.methods import METHODS
-from erase.noise import NOISES
+from erase.nn.encoders import ENCODERS
+from erase.nn.heads import HEADS
 
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 ERASE_SMALL = [*SMALL, "--set", "width=12"]
@@ -635,7 +635,7 @@ def test_resuming_is_offered_where_a_checkpoint_was_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if written:
-        monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     arguments = ["fit", str(graph), "--method", "ce", "--out", str(tmp_path), "--quiet", *SMALL]
     with monkeypatch.context() as patch:
         patch.setattr("erase.cli.score", interrupt)

@@ -11,11 +11,11 @@ import networkx as nx
 import pytest
 import torch
 
+from data.test_folder import a_graph, same_graph
 from erase.cli import main
-from erase.datasets import DATASETS, load_dataset, write_dataset
-from erase.folder import MANIFEST
-from erase.io import read_graph, write_graph
-from test_folder import a_graph, same_graph
+from erase.data.datasets import DATASETS, load_dataset, write_dataset
+from erase.data.files import read_graph, write_graph
+from erase.data.folder import MANIFEST
 
 SMALL = ["--set", "num_nodes=300", "--set", "num_classes=3", "--set", "num_features=30"]
 
@@ -80,7 +80,7 @@ def test_options_and_the_seed_reach_the_dataset(tmp_path: Path) -> None:
 def test_a_generated_folder_is_the_generated_graph(
     dense: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("erase.datasets.citation_graphs.BLOCK", 64)
+    monkeypatch.setattr("erase.data.datasets.citation_graphs.BLOCK", 64)
     options: dict[str, Any] = {"num_nodes": 500, "num_features": 20, "train_share": 0.5}
     write_dataset("citations", tmp_path / "a", seed=1, dense=dense, **options)
     opened = read_graph(tmp_path / "a")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from erase.version import __version__
 
 if TYPE_CHECKING:
-    from erase.auditing import Audit, audit
+    from erase.audit import Audit, audit
     from erase.bench import Protocol
-    from erase.datasets import load_dataset
+    from erase.data.datasets import load_dataset
+    from erase.data.files import read_graph, write_graph
+    from erase.data.folder import FolderWriter, write_folder
+    from erase.data.noise import corrupt
+    from erase.data.task import NodeTask
     from erase.errors import EraseError
-    from erase.folder import FolderWriter, write_folder
-    from erase.io import read_graph, write_graph
     from erase.methods import ERASE, CrossEntropy, Relabelling, load_model
-    from erase.noise import corrupt
-    from erase.task import NodeTask
 
 # Threads that wait for the next piece of work spin. GNU OpenMP lets them spin for so long that,
 # beside another busy process, they take the cores from the threads that have work: fits took 2 to
@@ -27,20 +27,20 @@ if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
 # where each public name is; loaded when it is first used
 _HOMES = {
     "ERASE": "erase.methods",
-    "Audit": "erase.auditing",
+    "Audit": "erase.audit",
     "CrossEntropy": "erase.methods",
     "EraseError": "erase.errors",
-    "FolderWriter": "erase.folder",
-    "NodeTask": "erase.task",
+    "FolderWriter": "erase.data.folder",
+    "NodeTask": "erase.data.task",
     "Protocol": "erase.bench",
     "Relabelling": "erase.methods",
-    "audit": "erase.auditing",
-    "corrupt": "erase.noise",
-    "load_dataset": "erase.datasets",
+    "audit": "erase.audit",
+    "corrupt": "erase.data.noise",
+    "load_dataset": "erase.data.datasets",
     "load_model": "erase.methods",
-    "read_graph": "erase.io",
-    "write_folder": "erase.folder",
-    "write_graph": "erase.io",
+    "read_graph": "erase.data.files",
+    "write_folder": "erase.data.folder",
+    "write_graph": "erase.data.files",
 }
 
 __all__ = [

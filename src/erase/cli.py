@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-from erase.auditing import (
+from erase.audit import (
     DETECTORS,
     FOLDS,
     JUDGE,
@@ -26,6 +26,8 @@ from erase.auditing import (
     check_audit,
     judge_params,
 )
+from erase.audit.report.demo import write_demo_report
+from erase.audit.report.drawing import picture_kind, save_picture
 from erase.bench import PROTOCOLS, Protocol, given_labels, score
 from erase.bench.detection import score_audit
 from erase.bench.figures import FIGURES, draw_figure
@@ -43,14 +45,9 @@ from erase.bench.tune import (
     tune,
     validation_tasks,
 )
-from erase.datasets import DATASETS, dataset_name, load_dataset, write_dataset
-from erase.draw import picture_kind, save_picture
-from erase.encoders import ENCODERS
-from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits, without_splits
-from erase.folder import is_folder, write_folder
-from erase.heads import HEADS
-from erase.io import (
+from erase.data.datasets import DATASETS, dataset_name, load_dataset, write_dataset
+from erase.data.fields import encode_labels, read_splits, without_splits
+from erase.data.files import (
     atomic_write,
     need_pyarrow,
     read_graph,
@@ -59,13 +56,16 @@ from erase.io import (
     write_json,
     write_table,
 )
+from erase.data.folder import is_folder, write_folder
+from erase.data.noise import NOISES
+from erase.data.task import NodeTask
+from erase.errors import EraseError
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier, Relabelling
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
-from erase.noise import NOISES
-from erase.report.demo import write_demo_report
-from erase.scale.processes import count, joined, rank, was_restarted
-from erase.task import NodeTask
+from erase.nn.encoders import ENCODERS
+from erase.nn.heads import HEADS
+from erase.training.processes import count, joined, rank, was_restarted
 from erase.version import __version__
 
 TABLE_FILES = {".md": "md", ".tex": "latex", ".csv": "csv"}

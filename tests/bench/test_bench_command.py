@@ -12,8 +12,8 @@ from erase.bench import runner
 from erase.bench.records import Journal, read
 from erase.bench.studies import STUDIES
 from erase.cli import main
-from erase.datasets import DATASETS, DatasetSpec
-from erase.io import write_graph
+from erase.data.datasets import DATASETS, DatasetSpec
+from erase.data.files import write_graph
 
 STUDY = """
 [[grid]]

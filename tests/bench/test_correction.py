@@ -10,14 +10,14 @@ import pytest
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.auditing import JUDGE, audit
+from erase.audit import JUDGE, audit
 from erase.bench import labels_of_cell, runner, score
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.records import Cell, Record, read
 from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import STUDIES, Study, check
 from erase.bench.tables import build
-from erase.datasets import DATASETS, DatasetSpec
+from erase.data.datasets import DATASETS, DatasetSpec
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.methods.label_propagation import LabelPropagation

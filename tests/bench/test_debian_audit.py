@@ -10,7 +10,7 @@ import pytest
 
 import debian_audit
 from debian_audit import PAGE, RECORDS, REMARKS, TAGS, agreement, page, sections_named
-from erase.datasets import load_dataset
+from erase.data.datasets import load_dataset
 
 SIZES = {"games": 60, "net": 30, "web": 10}
 

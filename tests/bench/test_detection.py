@@ -16,8 +16,8 @@ from hypothesis import given as drawn
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.auditing import DETECTORS, FOLDS, JUDGE, Judged, audit, judge_params
-from erase.auditing.folds import out_of_sample
+from erase.audit import DETECTORS, FOLDS, JUDGE, Judged, audit, judge_params
+from erase.audit.out_of_fold import out_of_sample
 from erase.bench import labels_of_cell, runner
 from erase.bench.detection import (
     AUDIT,
@@ -36,12 +36,12 @@ from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import STUDIES, Grid, Study, check
 from erase.bench.tables import FORMATS, Table, build
 from erase.cli import main
-from erase.datasets import DATASETS, DatasetSpec
+from erase.data.datasets import DATASETS, DatasetSpec
+from erase.data.fields import encode_labels
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.fields import encode_labels
 from erase.methods import METHODS
 from erase.methods.label_propagation import LabelPropagation
-from erase.task import NodeTask
 
 HERE = Execution("cpu", threads=1)
 

@@ -13,8 +13,8 @@ import epochs
 import erase
 from conftest import two_communities
 from epochs import Row, graph_for, planned, train
+from erase.data.task import NodeTask
 from erase.methods.cross_entropy import CrossEntropy
-from erase.task import NodeTask
 
 
 @pytest.fixture

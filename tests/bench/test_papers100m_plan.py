@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import papers100m
-from erase.folder import write_folder
+from erase.data.folder import write_folder
 from papers100m import Assumed, Rates
 
 RATES = Rates.read()

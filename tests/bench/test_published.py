@@ -4,8 +4,8 @@ import pytest
 
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, noise_place
 from erase.bench.published import Value, published
-from erase.datasets import DATASETS
-from erase.noise import NOISES
+from erase.data.datasets import DATASETS
+from erase.data.noise import NOISES
 
 TEN = [noise_place(n, r / 10) for n in ("asymmetric", "symmetric") for r in range(1, 6)]
 SIX = [place for place in TEN if place[-1] in "345"]

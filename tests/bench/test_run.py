@@ -13,11 +13,11 @@ from torch_geometric.data import Data
 from conftest import mask, two_communities
 from erase.bench import PROTOCOLS, Protocol, given_labels, labels_of_cell, score
 from erase.bench.records import Cell
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
-from erase.noise import corrupt
-from erase.task import NodeTask
-from erase.train import Fit, Loop, Outcome
+from erase.training.loop import Fit, Loop, Outcome
 
 
 class Parrot(NodeClassifier):

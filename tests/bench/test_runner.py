@@ -36,11 +36,11 @@ from erase.bench.runner import (
 )
 from erase.bench.studies import STUDIES, Study, choose, read_study
 from erase.cli import main
-from erase.coding import log_ntvr, rate_ntvr
-from erase.datasets import DATASETS, DatasetSpec
+from erase.data.datasets import DATASETS, DatasetSpec
+from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy
-from erase.task import NodeTask
+from erase.nn.coding import log_ntvr, rate_ntvr
 
 HERE = Execution("cpu", threads=1)
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "epochs": 3}

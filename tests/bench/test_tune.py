@@ -32,11 +32,11 @@ from erase.bench.tune import (
     validation_tasks,
 )
 from erase.cli import main
+from erase.data.files import write_graph
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.io import write_graph
 from erase.methods import ERASE, METHODS, CrossEntropy
 from erase.methods.base import NodeClassifier, OneOf, Range
-from erase.task import NodeTask
 
 SPACE: dict[str, Range | OneOf] = {
     "lr": Range(1e-4, 1e-1, log=True),

@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy, log_softmax
 from torch_geometric.data import Data
 
 from conftest import random_logits, two_communities
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.methods.codis import CoDis, _CoDisLearner, disagreeing_losses, mean_of_smallest
-from erase.noise import corrupt
-from erase.seeds import torch_stream
-from erase.task import NodeTask
+from erase.random import torch_stream
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "device": "cpu"}
 

@@ -12,9 +12,11 @@ from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.datasets import load_dataset
+from erase.data.datasets import load_dataset
+from erase.data.files import save_arrays
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.io import save_arrays
 from erase.methods import METHODS, NodeClassifier, load_model
 from erase.methods.base import (
     COUNT,
@@ -27,8 +29,6 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.methods.network import NetworkClassifier
-from erase.noise import corrupt
-from erase.task import NodeTask
 from tf32 import Tf32Products, switch_allows_tf32
 
 # small enough for a test; everything else is the default
@@ -234,7 +234,7 @@ def test_sparse_and_dense_features_give_the_same(network: str, communities: Data
 def test_a_killed_run_resumes_to_the_same_result(
     network: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = small(network).fit(communities)
     path = tmp_path / "run.safetensors"
     written = 0
@@ -247,7 +247,7 @@ def test_a_killed_run_resumes_to_the_same_result(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("erase.train.save_arrays", stop_after_three)
+        patch.setattr("erase.training.loop.save_arrays", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
             small(network).fit(communities, checkpoint=path)
     resumed = small(network).fit(communities, checkpoint=path, resume=True)
@@ -259,7 +259,7 @@ def test_a_killed_run_resumes_to_the_same_result(
 def test_a_method_says_whether_it_keeps_checkpoints(
     name: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     path = tmp_path / "run.safetensors"
     small(name).fit(communities, checkpoint=path)
     assert path.exists() == METHODS[name].keeps_checkpoints
@@ -506,7 +506,7 @@ def test_progress_is_shown_when_asked_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("erase.train._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_LINES", -1.0)
     small(network).fit(communities, progress=True)
     assert "epoch 8/8" in capsys.readouterr().err
 

@@ -8,13 +8,13 @@ import torch
 from torch.nn.functional import cross_entropy, relu
 from torch_geometric.data import Data
 
-from erase.encoders import Encoder
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.cross_entropy import CrossEntropy
 from erase.methods.supervised import SupervisedLearner
-from erase.noise import corrupt
-from erase.seeds import torch_stream
-from erase.task import NodeTask
+from erase.nn.encoders import Encoder
+from erase.random import torch_stream
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 4, "device": "cpu"}
 

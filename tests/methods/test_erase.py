@@ -13,16 +13,16 @@ from torch.nn.functional import cross_entropy, normalize, one_hot
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.coding import rate_reduction
-from erase.encoders import Activation, Encoder
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.graph import Normalisation, propagate
 from erase.methods.erase import DATASET_SETTINGS, ERASE, _EraseLearner
-from erase.methods.relabelling import Relabelling
-from erase.noise import corrupt
-from erase.seeds import torch_stream
-from erase.semantics import denoise, prototype_labels, prototypes, semantic_labels
-from erase.task import NodeTask
+from erase.methods.relabelling.method import Relabelling
+from erase.methods.semantics import denoise, prototype_labels, prototypes, semantic_labels
+from erase.nn.coding import rate_reduction
+from erase.nn.encoders import Activation, Encoder
+from erase.nn.sparse import Normalisation, propagate
+from erase.random import torch_stream
 from straightforward import Settings, Straightforward
 
 SMALL: dict[str, Any] = {

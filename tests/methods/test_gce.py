@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from conftest import random_logits
 from erase.errors import EraseError
 from erase.methods.gce import GCE
-from erase.train import mean_cross_entropy
+from erase.training.loop import mean_cross_entropy
 
 
 def by_hand(q: float, logits: Tensor, nodes: Tensor, classes: Tensor) -> list[float]:

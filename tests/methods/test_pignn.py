@@ -15,12 +15,12 @@ from torch.nn.functional import cross_entropy, relu
 from torch_geometric.data import Data
 
 from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
-from erase.graph import Graph
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.methods import pignn
 from erase.methods.pignn import PIGNN, _PIGNNLearner, pairwise_losses
-from erase.noise import corrupt
-from erase.seeds import torch_stream
-from erase.task import NodeTask
+from erase.nn.sparse import Graph
+from erase.random import torch_stream
 
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "device": "cpu"}
 

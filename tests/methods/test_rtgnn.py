@@ -15,7 +15,8 @@ from torch.nn.functional import normalize, one_hot, relu
 from torch_geometric.data import Data
 
 from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
-from erase.graph import Graph
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.methods import rtgnn
 from erase.methods.rtgnn import (
     RTGNN,
@@ -31,9 +32,8 @@ from erase.methods.rtgnn import (
     pseudo_loss,
     reconstruction_loss,
 )
-from erase.noise import corrupt
-from erase.seeds import torch_stream
-from erase.task import NodeTask
+from erase.nn.sparse import Graph
+from erase.random import torch_stream
 
 SMALL: dict[str, Any] = {"hidden": 8, "predictor": 6, "device": "cpu"}
 LINKED = st.tuples(edge_lists(max_nodes=8), st.integers(0, 99))

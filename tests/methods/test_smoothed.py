@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
 from conftest import path_graph, two_communities
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import smoothed
+from erase.methods.relabelling.smoothing import smoothed_view
 from erase.methods.smoothed import SmoothedLogReg
-from erase.noise import corrupt
-from erase.task import NodeTask
-from erase.views import smoothed_view
 
 OPTIONS: dict[str, Any] = {
     "width": 8,

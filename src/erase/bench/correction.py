@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from torch_geometric.data import Data
 
-from erase.auditing import audit, judge_params
+from erase.audit import audit, judge_params
 from erase.bench.records import Cell
-from erase.datasets import dataset_name
+from erase.data.datasets import dataset_name
 from erase.errors import EraseError
 from erase.methods import METHODS
 

@@ -14,15 +14,15 @@ from sklearn.metrics import (
 )
 from torch_geometric.data import Data
 
-from erase.auditing import DETECTORS, FOLDS, JUDGE, Audit, Decision, Judged, judge_params
-from erase.auditing.decision import decide
-from erase.auditing.detectors import Detection
+from erase.audit import DETECTORS, FOLDS, JUDGE, Audit, Decision, Judged, judge_params
+from erase.audit.decision import decide
+from erase.audit.detectors import Detection
 from erase.bench.records import Cell
+from erase.data.fields import encode_labels
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.fields import encode_labels
 from erase.methods import METHODS
 from erase.methods.base import SHARE, Number
-from erase.task import NodeTask
 
 Bools = NDArray[np.bool_]
 

@@ -11,23 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
-from erase.bench.published import Value, published
-from erase.bench.records import Cell, Record, read
-from erase.bench.run import PROTOCOLS
-from erase.bench.runner import arrays_path
-from erase.bench.selection import (
-    Runs,
-    Selection,
-    changes_to_preset,
-    has_usual_settings,
-    preset_of,
-    with_the_runs_of_variants,
-)
-from erase.bench.studies import BOTH, RATES, STUDIES
-from erase.bench.tables.layouts import EPOCH_TIME
-from erase.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
-from erase.draw import (
+from erase.audit.report.drawing import (
     COLOURS,
     GREY,
     Bar,
@@ -43,6 +27,22 @@ from erase.draw import (
     radar,
     tsne_map,
 )
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
+from erase.bench.published import Value, published
+from erase.bench.records import Cell, Record, read
+from erase.bench.run import PROTOCOLS
+from erase.bench.runner import arrays_path
+from erase.bench.selection import (
+    Runs,
+    Selection,
+    changes_to_preset,
+    has_usual_settings,
+    preset_of,
+    with_the_runs_of_variants,
+)
+from erase.bench.studies import BOTH, RATES, STUDIES
+from erase.bench.tables.layouts import EPOCH_TIME
+from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.errors import EraseError
 
 T = TypeVar("T")

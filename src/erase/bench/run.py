@@ -12,11 +12,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.bench.records import Cell
+from erase.data.fields import encode_labels, read_splits, refuse_other_labels
+from erase.data.noise import Draw, Matrix, corrupt
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits, refuse_other_labels
 from erase.methods import NodeClassifier
-from erase.noise import Draw, Matrix, corrupt
-from erase.seeds import numpy_stream
+from erase.random import numpy_stream
 
 
 @dataclass(frozen=True)

@@ -35,20 +35,20 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-from erase.auditing.folds import out_of_sample
+from erase.audit.out_of_fold import out_of_sample
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.detection import DetectionSetup, detects, score_detection
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
-from erase.coding import log_ntvr, rate_ntvr
-from erase.datasets import DATASETS, dataset_name, load_dataset
+from erase.data.datasets import DATASETS, dataset_name, load_dataset
+from erase.data.fields import encode_labels, read_splits
+from erase.data.files import atomic_write, read_graph
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits
-from erase.io import atomic_write, read_graph
 from erase.methods import METHODS, NodeClassifier
 from erase.methods.base import resolve_device
-from erase.task import NodeTask
+from erase.nn.coding import log_ntvr, rate_ntvr
 from erase.version import __version__
 
 GPU_BATCH = 50

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from erase.bench.records import Cell, Record
-from erase.datasets import dataset_name
+from erase.data.datasets import dataset_name
 from erase.methods import METHODS
 
 Changes = frozenset[tuple[str, Any]]

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from erase.auditing import JUDGE
+from erase.audit import JUDGE
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
     AUDIT,
@@ -22,12 +22,12 @@ from erase.bench.detection import (
 )
 from erase.bench.records import Cell
 from erase.bench.run import PROTOCOLS
-from erase.datasets import DATASETS, dataset_name
+from erase.data.datasets import DATASETS, dataset_name
+from erase.data.noise import NOISES
 from erase.errors import EraseError
 from erase.methods import METHODS
 from erase.methods.erase import RECIPES
-from erase.noise import NOISES
-from erase.views import VIEWS
+from erase.methods.relabelling.smoothing import VIEWS
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Grid:
     """All combinations of a few choices.
 
     Attributes:
-        datasets: names in ``DATASETS``, or files that :func:`erase.io.read_graph` reads.
+        datasets: names in ``DATASETS``, or files that :func:`erase.data.files.read_graph` reads.
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
         methods: names in ``METHODS``, or in ``DETECTING``, with a ``judge`` among the params.

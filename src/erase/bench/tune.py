@@ -23,14 +23,14 @@ from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
 
+from erase.audit.report.drawing import Slice, slices
 from erase.bench.run import PROTOCOLS, given_labels
-from erase.draw import Slice, slices
+from erase.data.files import read_json, write_json, write_table
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.io import read_json, write_json, write_table
 from erase.methods import NodeClassifier
 from erase.methods.base import Number, OneOf, Range
-from erase.seeds import numpy_stream
-from erase.task import NodeTask
+from erase.random import numpy_stream
 
 Space = Mapping[str, Range | OneOf]
 

@@ -3,8 +3,8 @@
 from os import PathLike
 from pathlib import Path
 
+from erase.data.files import load_arrays
 from erase.errors import EraseError
-from erase.io import load_arrays
 from erase.methods.apl import APL
 from erase.methods.base import NodeClassifier
 from erase.methods.codis import CoDis
@@ -15,7 +15,7 @@ from erase.methods.gce import GCE
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.mcr2 import MCR2
 from erase.methods.pignn import PIGNN
-from erase.methods.relabelling import Relabelling
+from erase.methods.relabelling.method import Relabelling
 from erase.methods.rtgnn import RTGNN
 from erase.methods.smoothed import SmoothedLogReg
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from erase.methods.base import Constraint, Number, OneOf, Range
 from erase.methods.supervised import SupervisedClassifier
-from erase.train import at_nodes
+from erase.training.loop import at_nodes
 
 _LOG_ZERO = math.log(1e-4)  # stands for log 0 in reverse cross-entropy
 

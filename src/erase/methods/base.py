@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch_geometric.data import Data
 
+from erase.data.fields import encode_labels, read_splits, refuse_other_labels
+from erase.data.files import load_arrays, save_arrays
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.fields import encode_labels, read_splits, refuse_other_labels
-from erase.io import load_arrays, save_arrays
-from erase.task import NodeTask
-from erase.train import Fit, Loop, Outcome
+from erase.training.loop import Fit, Loop, Outcome
 
 _FORMAT = 1
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.task import NodeTask
-from erase.train import Learner, Outcome, at_nodes
+from erase.training.loop import Learner, Outcome, at_nodes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

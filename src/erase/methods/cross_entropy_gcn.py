@@ -7,7 +7,7 @@ from torch import Tensor
 
 from erase.methods.base import Constraint, OneOf
 from erase.methods.supervised import SupervisedClassifier
-from erase.train import mean_cross_entropy
+from erase.training.loop import mean_cross_entropy
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

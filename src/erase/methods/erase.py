@@ -8,16 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from erase.coding import (
-    ClassGrams,
-    rate_reduction,
-    shared_rate_reduction,
-    short_rows_are_tame,
-)
-from erase.encoders import Activation, RecomputedPass, Survey
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.graph import Normalisation, propagate
-from erase.heads import HEADS, classify, classify_in_chunks
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -29,10 +21,8 @@ from erase.methods.base import (
     Range,
 )
 from erase.methods.network import SHARED_SETTINGS, Batch, NetworkClassifier, NetworkLearner
-from erase.mixture import relabel
-from erase.precision import full_float32
-from erase.scale.processes import add_up, average_gradients, count, rank
-from erase.semantics import (
+from erase.methods.relabelling.ensemble import relabel
+from erase.methods.semantics import (
     DenoiseEdges,
     PrototypeLabels,
     denoise,
@@ -40,8 +30,19 @@ from erase.semantics import (
     prototypes,
     semantic_labels,
 )
-from erase.task import NodeTask
-from erase.train import Learner, Outcome, mean_cross_entropy
+from erase.nn.coding import (
+    ClassGrams,
+    rate_reduction,
+    shared_rate_reduction,
+    short_rows_are_tame,
+)
+from erase.nn.encoders import Activation
+from erase.nn.heads import HEADS, classify
+from erase.nn.precision import full_float32
+from erase.nn.sparse import Normalisation, propagate
+from erase.training.chunks import RecomputedPass, Survey, classify_in_chunks
+from erase.training.loop import Learner, Outcome, mean_cross_entropy
+from erase.training.processes import add_up, average_gradients, count, rank
 
 RECIPES: dict[str, dict[str, Any]] = {
     # what yields the published accuracies; these are also ERASE's defaults
@@ -135,8 +136,8 @@ class ERASE(NetworkClassifier):
             the head learns them; off: the head learns those that the epoch was trained with.
         width: D, width of the representations.
         inner: activation of the hidden layer, "leaky-l1", "relu-l1" or "relu", see
-            :func:`erase.encoders.activate`.
-        output: activation of the representations, see :func:`erase.encoders.activate`.
+            :func:`erase.nn.encoders.activate`.
+        output: activation of the representations, see :func:`erase.nn.encoders.activate`.
         amsgrad: Adam with a non-increasing step size.
         encoder: "gat", "gcn" or "sage".
         hidden: width of the hidden layer, all attention heads together.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from erase.methods.base import Constraint, Number, OneOf, Range
 from erase.methods.supervised import SupervisedClassifier
-from erase.train import at_nodes
+from erase.training.loop import at_nodes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

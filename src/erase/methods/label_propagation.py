@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from erase.graph import Graph
+from erase.data.task import NodeTask
 from erase.methods.base import (
     SHARE,
     Constraint,
@@ -18,8 +18,8 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.task import NodeTask
-from erase.train import Fit, Loop, Outcome
+from erase.nn.sparse import Graph
+from erase.training.loop import Fit, Loop, Outcome
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,13 +7,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from erase.coding import rate_reduction, short_rows_are_tame
-from erase.encoders import Activation
-from erase.heads import classify
+from erase.data.task import NodeTask
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.task import NodeTask
-from erase.train import Learner, Outcome, at_nodes
+from erase.nn.coding import rate_reduction, short_rows_are_tame
+from erase.nn.encoders import Activation
+from erase.nn.heads import classify
+from erase.training.loop import Learner, Outcome, at_nodes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -26,7 +26,8 @@ class MCR2(NetworkClassifier):
         eps2: ε², the squared precision of the coding rate.
         gamma: γ, weight of the rate of all training nodes against that of the classes.
         width: D, width of the representations.
-        output: their activation: "l2", "l2-relu" or "l1-relu", see :func:`erase.encoders.activate`.
+        output: their activation: "l2", "l2-relu" or "l1-relu", see
+            :func:`erase.nn.encoders.activate`.
 
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`.
 

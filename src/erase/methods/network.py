@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from erase.encoders import ENCODERS, Activation, Encoder, Features, take_rows
+from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.graph import Graph
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -24,12 +23,14 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.precision import full_float32
-from erase.scale.processes import average_gradients, count, own_rows, put_together
-from erase.scale.sampling import Sample, SampledNeighbours
-from erase.seeds import torch_stream
-from erase.task import NodeTask
-from erase.train import Fit, Learner, Loop
+from erase.nn.encoders import ENCODERS, Activation, Encoder, Features, take_rows
+from erase.nn.precision import full_float32
+from erase.nn.sparse import Graph
+from erase.random import torch_stream
+from erase.training.chunks import hidden_of_all, output_of_all
+from erase.training.loop import Fit, Learner, Loop
+from erase.training.processes import average_gradients, count, own_rows, put_together
+from erase.training.sampling import Sample, SampledNeighbours
 
 # what every network has on a dataset whose published numbers rest on other settings than the usual
 SHARED_SETTINGS: dict[str, dict[str, Any]] = {
@@ -353,13 +354,13 @@ class NetworkLearner(Learner):
         """Return the hidden layer of all nodes [R, N, hidden], in use."""
         if not self.method.batch_size:
             return encoder.hidden(self.whole.x, self.graph)
-        return encoder.hidden_of_all(self.read, self.graph)
+        return hidden_of_all(encoder, self.read, self.graph)
 
     def output_of_all(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Return the output for all nodes [R, N, width] from their hidden layer."""
         if not self.method.batch_size:
             return encoder.output(hidden, self.graph)
-        return encoder.output_of_all(hidden, self.graph)
+        return output_of_all(encoder, hidden, self.graph)
 
 
 def _first_rows(edge_index: Tensor, degree: Tensor, rows: int) -> Graph:

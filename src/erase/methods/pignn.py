@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import softplus
 
-from erase.graph import Graph
+from erase.data.task import NodeTask
 from erase.methods.base import COUNT, Constraint, Number, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.precision import full_float32
-from erase.task import NodeTask
-from erase.train import Learner, Outcome, mean_cross_entropy
+from erase.nn.precision import full_float32
+from erase.nn.sparse import Graph
+from erase.training.loop import Learner, Outcome, mean_cross_entropy
 
 # Numbers computed together: what stays in a core's cache, or keeps a GPU busy.
 _NUMBERS_AT_ONCE = {"cpu": 2**18, "cuda": 2**25}

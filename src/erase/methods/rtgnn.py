@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import normalize, relu
 
-from erase.encoders import Encoder, Features, GCNLayer, Streams
-from erase.graph import Graph, Pattern, sparse_product
+from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.precision import full_float32
-from erase.seeds import torch_stream
-from erase.task import NodeTask
-from erase.train import Learner, Outcome, at_nodes
+from erase.nn.encoders import Encoder, Features, GCNLayer, Streams
+from erase.nn.precision import full_float32
+from erase.nn.sparse import Graph, Pattern, sparse_product
+from erase.random import torch_stream
+from erase.training.loop import Learner, Outcome, at_nodes
 
 _COSINES_AT_ONCE = 2**24
 _TIE = 1e-9  # cosines closer than that count as equal: the node with the lower number is nearer

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from erase.heads import logistic_regression
+from erase.data.task import NodeTask
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -19,20 +19,21 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.precision import full_float32
-from erase.task import NodeTask
-from erase.train import Fit, Loop, Outcome
-from erase.views import smoothed_view
+from erase.methods.relabelling.smoothing import smoothed_view
+from erase.nn.heads import logistic_regression
+from erase.nn.precision import full_float32
+from erase.training.loop import Fit, Loop, Outcome
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SmoothedLogReg(NodeClassifier):
     """Logistic regression on features smoothed over edges and likeness, on every given label.
 
-    The features are weighed, reduced and smoothed as in :func:`erase.views.smoothed_view`, by
-    personalised PageRank over S = D^-1/2 (A + I + w G) D^-1/2, where G joins nodes of like
-    features; the regression minimises C Σ CE + ½‖W‖². The smoothed features are the
-    representation. Validation labels choose nothing here, so they train as well.
+    The features are weighed, reduced and smoothed as in
+    :func:`erase.methods.relabelling.smoothing.smoothed_view`, by personalised PageRank over
+    S = D^-1/2 (A + I + w G) D^-1/2, where G joins nodes of like features; the regression minimises
+    C Σ CE + ½‖W‖². The smoothed features are the representation. Validation labels choose nothing
+    here, so they train as well.
 
     There are no epochs and nothing random: the history is empty, a checkpoint is never written,
     and every seed gives the same answer.

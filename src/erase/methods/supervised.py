@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from erase.data.task import NodeTask
 from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
-from erase.task import NodeTask
-from erase.train import Learner, Outcome
+from erase.training.loop import Learner, Outcome
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from erase.auditing import JUDGE
+from erase.audit import JUDGE
 from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import AUDIT, OUR_JUDGE, PLAIN_JUDGE, THEIR_JUDGE
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
@@ -15,9 +15,9 @@ from erase.bench.studies import BEST, BOTH, CORRECTED, HEAVY, RATES, STUDIES
 from erase.bench.tables.claims import OURS, beyond_claims, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
 from erase.bench.tables.table import Measure, Place, Row, Table
-from erase.datasets import DATASETS
+from erase.data.datasets import DATASETS
 from erase.methods.erase import RECIPES
-from erase.views import VIEWS
+from erase.methods.relabelling.smoothing import VIEWS
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""The audit: which given labels are wrong, what they should be, and how sure one can be.
+
+``erase.audit`` is both this package and the function: calling the package runs :func:`audit`.
+"""
+
+import sys
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+from erase.audit.decision import Agreement, Decision, Estimate
+from erase.audit.detectors import DETECTORS
+from erase.audit.out_of_fold import Judged
+from erase.audit.result import Audit
+from erase.audit.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, check_audit, judge_params
+
+__all__ = [
+    "DETECTORS",
+    "FOLDS",
+    "JUDGE",
+    "JUDGE_EPOCHS",
+    "Agreement",
+    "Audit",
+    "Decision",
+    "Estimate",
+    "Judged",
+    "audit",
+    "check_audit",
+    "judge_params",
+]
+
+
+class _Callable(ModuleType):
+    __signature__ = signature(audit)
+
+    def __call__(self, *args: Any, **options: Any) -> Audit:
+        return audit(*args, **options)
+
+    __call__.__doc__ = audit.__doc__
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,237 @@
+"""DETECTORS: published ways to find wrong labels, to compare the audit with.
+
+Each is a pure function of what a judge says about nodes whose labels it was not given, so all of
+them can be given the same judge. None is told which labels are wrong, nor how many.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
+from torch import Tensor
+
+from erase.audit.out_of_fold import Judged
+from erase.data.noise import flip
+from erase.errors import EraseError
+from erase.nn.sparse import Graph
+from erase.random import numpy_stream
+
+Floats = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+_HOPS = 3
+_HIDDEN = (32,)
+_ROUNDING = 1e-6  # of a probability that equals its threshold
+_SMALLEST_PROBABILITY = 1e-4  # a judge's zero: no loss is so large that all others look alike
+_MOST_EM_STEPS = 500
+_SMALL_EM_STEP = 1e-6
+_SMALLEST_VARIANCE = 1e-4  # of losses scaled to [0, 1]: no component shrinks to a point
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """What a detector says about the n labelled nodes, in node order.
+
+    Attributes:
+        quality: [n] in [0, 1]; 1: surely right, 0: surely wrong.
+        is_issue: [n] whether the detector itself calls the label wrong.
+    """
+
+    quality: Floats
+    is_issue: NDArray[np.bool_]
+
+
+def confidence(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+    """Believe the judge: quality is the probability of the given label, p_y.
+
+    A label is an issue where another class is more probable.
+    """
+    given, proba = _labelled(judged)
+    own = _own(given, proba)
+    return Detection(own, own < proba.max(1))
+
+
+def confident_learning(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+    """Prune by noise rate (Northcutt, Jiang and Chuang 2021, section 3.2, method 4).
+
+    Quality is the normalised margin (1 + p_y − max_{j≠y} p_j) / 2. For each pair of a given class
+    i and another class j, the n·Q[i, j] labels i with the largest p_j − p_i are issues, unless the
+    judge agrees with them, where Q is :func:`estimate_joint`.
+    """
+    given, proba = _labelled(judged)
+    own = _own(given, proba)
+    is_given = given[:, None] == np.arange(proba.shape[1])
+    other = np.where(is_given, -np.inf, proba).max(1)
+    counts = np.rint(len(given) * estimate_joint(given, proba)).astype(np.int64)
+    np.fill_diagonal(counts, 0)
+    pruned = np.zeros(len(given), dtype=np.bool_)
+    for i, j in np.argwhere(counts):
+        members = np.flatnonzero(given == i)
+        margin = proba[members, j] - proba[members, i]
+        pruned[members[np.argsort(-margin, kind="stable")[: counts[i, j]]]] = True
+    return Detection((1 + own - other) / 2, pruned & (own < other))
+
+
+def estimate_joint(given: Classes, proba: Floats) -> Floats:
+    """Return the joint distribution Q [K, K] of given and true class, ``[given, true]``.
+
+    A node is confidently of the most probable class among those with p_j ≥ t_j, where t_j is the
+    mean p_j of the nodes labelled j. The confident joint counts such nodes by given class i and
+    confident class j; its rows are scaled to the share of labels that are i.
+    """
+    num_classes = proba.shape[1]
+    classes = np.arange(num_classes)
+    is_given = given[:, None] == classes  # [n, K]
+    labels = is_given.sum(0)
+    mean = (proba * is_given).sum(0) / np.maximum(labels, 1)
+    threshold = np.where(labels > 0, mean, np.inf)
+    confident = np.where(proba >= threshold - _ROUNDING, proba, -np.inf)
+    counted = confident.max(1) > -np.inf
+    joint = np.zeros((num_classes, num_classes))
+    np.add.at(joint, (given[counted], confident[counted].argmax(1)), 1.0)
+    joint[classes, classes] = joint.diagonal().clip(min=1.0)  # some labels of a class are right
+    joint *= (labels / len(given) / joint.sum(1))[:, None]
+    return joint
+
+
+def graphcleaner(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+    """Learn from labels flipped on purpose (GraphCleaner; Li, Xiong and Hooi 2023).
+
+    A small network tells given labels from labels flipped by the estimated transition matrix, by
+    the seven features of :func:`neighbourhood_agreement`. The nodes of a fold are judged by a
+    network that learnt from the other folds; quality is its probability of "not flipped", and an
+    issue has less than ½.
+
+    Note: the original learns from validation nodes and judges test nodes; here every fold is
+    judged by what the others teach.
+    """
+    given, proba = _labelled(judged)
+    fold = judged.fold[judged.given >= 0]
+    folds = np.unique(fold)
+    if len(folds) < 2:
+        raise EraseError("labels judged in two folds or more", "one", "Judge with folds ≥ 2.")
+    rng = numpy_stream(seed, "flips")
+    joint = estimate_joint(given, proba)
+    agreement = neighbourhood_agreement(judged, edge_index)  # [n, K, 7]
+    nodes = np.arange(len(given))
+    asked = agreement[nodes, given]
+    flipped = agreement[nodes, _flip(given, joint, rng)]
+    quality = np.empty(len(given))
+    for this in folds:
+        rest = fold != this
+        examples = np.concatenate([asked[rest], flipped[rest]])
+        network = MLPClassifier(_HIDDEN, alpha=5e-4, random_state=int(rng.integers(2**32)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            network.fit(examples, np.repeat([1, 0], rest.sum()))
+        quality[~rest] = network.predict_proba(asked[~rest])[:, 1]
+    return Detection(quality, quality < 0.5)
+
+
+def neighbourhood_agreement(judged: Judged, edge_index: Tensor) -> Floats:
+    """Return how a class agrees with each labelled node and what is around it [n, K, 7].
+
+    The features of node i and class c are P[i, c], (AʰP)[i, c] and (AʰY)[i, c] for h = 1, 2, 3.
+    A = D⁻¹A₀ has the neighbours of a node in its row, without the node itself; P are probabilities
+    and Y given labels, one-hot, 0 where none is given. The label in question takes no part: P is
+    what the model that was not given it says of all nodes, and Y lacks the labels of its fold.
+
+    Cost: 6 sparse products for each fold.
+    """
+    given, fold = judged.given, judged.fold
+    graph = Graph(edge_index, len(given))
+    is_class = given[:, None] == np.arange(judged.proba.shape[1])  # [N, K]
+    features = np.empty((2 * _HOPS + 1, *is_class.shape))
+    features[0] = judged.proba
+    for this in np.unique(fold[given >= 0]):
+        inside = fold == this
+        proba, labels = judged.by_fold[this].astype(np.float64), is_class & ~inside[:, None]
+        features[1 : _HOPS + 1, inside] = _walk(graph, proba)[:, inside]
+        features[_HOPS + 1 :, inside] = _walk(graph, labels.astype(np.float64))[:, inside]
+    return np.moveaxis(features[:, given >= 0], 0, 2)
+
+
+def _walk(graph: Graph, values: Floats) -> Floats:
+    """Return AʰV for h = 1, 2, 3 [3, N, C]; A is row-normalised, `values` V are [N, C]."""
+    pattern, weights = graph.normalised("row")
+    steps = [torch.from_numpy(values)]
+    for _ in range(_HOPS):
+        steps.append(pattern.matmul(weights.double(), steps[-1]))
+    stepped: Floats = torch.stack(steps[1:]).numpy()
+    return stepped
+
+
+def _flip(given: Classes, joint: Floats, rng: np.random.Generator) -> Classes:
+    """Return another class for each of the labels [n], drawn by how often they are confused.
+
+    Label i becomes j with a probability in proportion to P(given j, true i) = ``joint[j, i]``; a
+    class that is confused with none becomes any other.
+    """
+    wrong = joint.T.copy()
+    np.fill_diagonal(wrong, 0.0)
+    never = wrong.sum(1) == 0
+    wrong[never] = 1.0 - np.eye(len(joint))[never]
+    return flip(given, wrong / wrong.sum(1, keepdims=True), rng.random(len(given)))
+
+
+def loss_mixture(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+    """Split the losses in two (Arazo et al. 2019; Gaussian as in Li, Socher and Hoi 2020).
+
+    The losses −log p_y are scaled to [0, 1] and a mixture of two normal distributions is fitted to
+    them by expectation maximisation. Quality is the posterior of the component with the lower mean,
+    and an issue has less than ½. Where all losses are equal, nothing is an issue.
+    """
+    given, proba = _labelled(judged)
+    loss = -np.log(_own(given, proba).clip(min=_SMALLEST_PROBABILITY))
+    spread = np.ptp(loss)
+    if spread < _ROUNDING:
+        return Detection(np.ones(len(loss)), np.zeros(len(loss), dtype=np.bool_))
+    quality = _low_component((loss - loss.min()) / spread)
+    return Detection(quality, quality < 0.5)
+
+
+def _low_component(values: Floats) -> Floats:
+    """Return P(lower component | value) [n] of a mixture of two normal distributions.
+
+    EM starts with the values above the middle of [0, 1] in the upper component.
+    """
+    upper = (values > 0.5).astype(np.float64)
+    for _ in range(_MOST_EM_STEPS):
+        weight = np.stack([1 - upper, upper])  # [2, n]
+        size = weight.sum(1, keepdims=True)
+        mean = weight @ values[:, None] / size
+        apart = (values - mean) ** 2
+        variance = (weight * apart).sum(1, keepdims=True) / size + _SMALLEST_VARIANCE
+        density = np.log(size) - 0.5 * (np.log(variance) + apart / variance)
+        before, upper = upper, expit(density[1] - density[0])
+        if np.abs(upper - before).max() < _SMALL_EM_STEP:
+            break
+    return 1 - upper if mean[0] <= mean[1] else upper
+
+
+def _labelled(judged: Judged) -> tuple[Classes, Floats]:
+    """Return the given classes [n] and probabilities [n, K] of the labelled nodes."""
+    labelled = judged.given >= 0
+    return judged.given[labelled], judged.proba[labelled].astype(np.float64)
+
+
+def _own(given: Classes, proba: Floats) -> Floats:
+    """Return the probability of each given class [n]."""
+    own: Floats = np.take_along_axis(proba, given[:, None], 1)[:, 0]
+    return own
+
+
+Detector = Callable[[Judged, Tensor, int], Detection]
+
+DETECTORS: dict[str, Detector] = {
+    "confidence": confidence,
+    "confident-learning": confident_learning,
+    "graphcleaner": graphcleaner,
+    "loss-mixture": loss_mixture,
+}

@@ -1,0 +1,173 @@
+"""Probabilities of every labelled node by models that never saw its label."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from erase.audit.decision import lonely_labels
+from erase.data.task import NodeTask
+from erase.errors import EraseError
+from erase.methods.base import CrossFit, NodeClassifier, resolve_device
+from erase.methods.relabelling.noise_model import deal
+from erase.random import numpy_stream
+
+Nodes = NDArray[np.int64]
+
+# Fewer labels than this choose an epoch by luck: the judges train without validation.
+_FEWEST_VALIDATION_LABELS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What models say about nodes whose labels they were not given.
+
+    Attributes:
+        given: [N] given class of every node, -1 where none.
+        proba: [N, K] of the model that never saw the node's label, the mean over all models where
+            the node has none; rows sum to 1. Where a model was not trained with a single label of
+            the node's given class it cannot judge it: the row is uniform.
+        fold: [N] which model judged the node, -1 where it has no label.
+        embedding: [N, D] of the first fold's model; those of several models share no axes.
+        by_fold: [folds, N, K] what each model says of every node. Of the neighbours of a node only
+            the model that judges it says nothing that its label taught.
+    """
+
+    given: NDArray[np.int64]
+    proba: NDArray[np.float32]
+    fold: NDArray[np.int64]
+    embedding: NDArray[np.float32]
+    by_fold: NDArray[np.float32]
+
+
+def out_of_sample(
+    task: NodeTask,
+    method: NodeClassifier,
+    folds: int,
+    seed: int = 0,
+    *,
+    progress: bool = False,
+) -> Judged:
+    """Judge the given labels, training and validation, by models that did not see them.
+
+    The labels are dealt into folds. Model k does not see those of fold k, chooses its epoch by
+    those of fold k+1, and trains on the rest. With few labels, or two folds, the epoch is the last
+    and all the rest trains. All models are trained at once on a graphics card, and where nothing is
+    trained in epochs: what they have in common is then computed once.
+
+    Args:
+        task: the graph and its given labels.
+        method: the judge: any method, with its parameters and seed.
+        folds: how many models; no more than there are labels.
+        seed: of the deal.
+        progress: show which model is trained, epochs and time left.
+    """
+    check_folds(task, folds)
+    given = task.y.numpy()
+    labelled = np.flatnonzero(given >= 0)
+    fold = np.full(len(given), -1)
+    stream = numpy_stream(seed, "audit folds")
+    fold[labelled] = deal(given[labelled], int(folds), stream)
+    crossed = method.cross_fit(task, fold, progress=progress)
+    if crossed is None:
+        crossed = _one_by_one(method, fold_tasks(task, fold, seed), progress)
+    proba = crossed.proba.mean(0)
+    proba[labelled] = crossed.proba[fold[labelled], labelled]
+    unknown = labelled[~crossed.taught[fold[labelled], given[labelled]]]
+    proba[unknown] = 1 / task.num_classes
+    return Judged(given.copy(), proba, fold, crossed.embedding, crossed.proba)
+
+
+def _one_by_one(method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool) -> CrossFit:
+    """Return what a model of each task says."""
+    said = []
+    embedding = np.empty(0, np.float32)
+    for model in _fitted(method, tasks, progress):
+        said.append(model.predict_proba())
+        embedding = embedding if len(said) > 1 else model.transform()
+    classes = np.arange(tasks[0].num_classes)
+    taught = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
+    return CrossFit(np.stack(said), taught, embedding)
+
+
+def check_folds(task: NodeTask, folds: int) -> None:
+    """Raise an EraseError where there is nothing to judge, or nobody to judge it."""
+    given = task.y[task.y >= 0].numpy()
+    counts = np.bincount(given)
+    if np.count_nonzero(counts) < 2:
+        raise EraseError(
+            "given labels of at least two classes",
+            f"{len(given)} labels of {np.count_nonzero(counts)} classes",
+            "Label nodes of another class: among equals nothing is wrong.",
+        )
+    if counts.max() < 2:
+        raise lonely_labels(len(given))
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
+        raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
+
+
+def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
+    """Return what each model is given: the graph without the labels of its fold.
+
+    A label of the validation fold trains instead where its class would have none in training: of
+    two folds nobody validates. All models have the same numbers of training and of validation
+    labels, as training them at once needs: where one has more, labels of its most frequent class
+    stay out, at random.
+
+    Args:
+        task: the graph and its labels.
+        fold: [N] of each labelled node, -1 elsewhere.
+        seed: of what stays out.
+    """
+    count = int(fold.max()) + 1
+    given = task.y.numpy()
+    selects = (fold >= 0).sum() // count >= _FEWEST_VALIDATION_LABELS
+    train, val = [], []
+    for k in range(count):
+        validates = (fold == (k + 1) % count) & selects
+        trains = (fold >= 0) & (fold != k) & ~validates
+        needed = validates & ~np.isin(given, given[trains])
+        train.append(trains | needed)
+        val.append(validates & ~needed)
+    rng = numpy_stream(seed, "audit surplus")
+    _level(train, given, rng)
+    _level(val, given, rng)
+    tasks = []
+    for masks in zip(train, val, strict=True):
+        train_mask, val_mask = map(torch.from_numpy, masks)
+        y = torch.where(train_mask | val_mask, task.y, -1)
+        tasks.append(replace(task, y=y, train_mask=train_mask, val_mask=val_mask, notes=()))
+    return tasks
+
+
+def _level(masks: Sequence[NDArray[np.bool_]], given: Nodes, rng: np.random.Generator) -> None:
+    """Take nodes out of `masks` [N] until all have as many as the smallest."""
+    fewest = min(int(mask.sum()) for mask in masks)
+    for mask in masks:
+        for _ in range(int(mask.sum()) - fewest):
+            most_frequent = np.bincount(given[mask]).argmax()
+            mask[rng.choice(np.flatnonzero(mask & (given == most_frequent)))] = False
+
+
+def _fitted(
+    method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool
+) -> Iterator[NodeClassifier]:
+    """Yield a fitted model of each task: all at once, or one after the other to save memory."""
+    epochs = "epochs" in method.get_params(deep=False)
+    if resolve_device(method.device).type == "cuda" or not epochs:
+        if progress:
+            print(f"{len(tasks)} models at once …", file=sys.stderr)
+        yield from method.fit_many(tasks, [method.seed] * len(tasks), progress=progress)
+        return
+    start = time.monotonic()
+    for k, task in enumerate(tasks):
+        if progress:
+            spent = time.monotonic() - start
+            left = f", about {spent / k * (len(tasks) - k):.0f} s left" if k else ""
+            print(f"Model {k + 1} of {len(tasks)}{left} …", file=sys.stderr)
+        yield clone(method).fit(task, progress=progress)

@@ -1,0 +1,58 @@
+"""The paper's pictures: functions from numbers to a matplotlib figure; nothing global is touched.
+
+Colours are told apart by colour-blind eyes, and none stands without a marker, a dash or a name.
+"""
+
+from erase.audit.report.drawing.canvas import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    picture_bytes,
+    picture_kind,
+    save_picture,
+)
+from erase.audit.report.drawing.maps import (
+    Embeddings,
+    cosine_map,
+    pairwise_pca_map,
+    pca_map,
+    tsne_map,
+)
+from erase.audit.report.drawing.plots import (
+    Bar,
+    Line,
+    Look,
+    Slice,
+    accuracy_bars,
+    bars,
+    curves,
+    dots,
+    lines,
+    radar,
+    slices,
+)
+
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "MARKERS",
+    "Bar",
+    "Embeddings",
+    "Line",
+    "Look",
+    "Slice",
+    "accuracy_bars",
+    "bars",
+    "cosine_map",
+    "curves",
+    "dots",
+    "lines",
+    "pairwise_pca_map",
+    "pca_map",
+    "picture_bytes",
+    "picture_kind",
+    "radar",
+    "save_picture",
+    "slices",
+    "tsne_map",
+]

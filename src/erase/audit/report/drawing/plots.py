@@ -1,0 +1,431 @@
+"""Plots of numbers: curves of a training, lines over a parameter, bars, a radar, dots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
+
+from erase.audit.report.drawing.canvas import (
+    COLOURS,
+    COLUMNS,
+    FONT,
+    GREY,
+    WIDTH,
+    add_panels,
+    label,
+    legend_below,
+    legend_height,
+    new_figure,
+    panels_height,
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn: never told by its colour alone."""
+
+    colour: str
+    marker: str = "o"
+    dashes: str = "-"
+    strong: bool = True
+
+    @property
+    def published(self) -> "Look":
+        """The look of the published values of the same series: dashed, with hollow markers."""
+        return Look(self.colour, self.marker, "--", self.strong)
+
+    def style(self) -> dict[str, Any]:
+        """Return the look as arguments of matplotlib's lines."""
+        hollow = self.dashes != "-"
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.dashes,
+            "linewidth": 2.0 if self.strong else 1.2,
+            "markersize": 6 if self.strong else 4.5,
+            "markerfacecolor": "white" if hollow else self.colour,
+            "alpha": 1.0 if self.strong else 0.75,
+        }
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series [n]: values `y` at `x`, with the half length of each error bar.
+
+    Series of the same name have one look and one entry in the legend.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    look: Look
+    error: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar: its value and the half length of its error bar, what was published, words below."""
+
+    name: str
+    value: float
+    error: float = 0.0
+    published: float | None = None
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A searched parameter: its name, the value [n] of each trial, whether the axis is a log."""
+
+    name: str
+    values: Sequence[Any]
+    log: bool = False
+
+
+def curves(
+    histories: Mapping[str, Sequence[Mapping[str, float]]], best_epochs: Mapping[str, int]
+) -> Figure:
+    """Draw the loss over epochs, a panel a method, and the validation accuracy of all in another.
+
+    Losses of different methods are different quantities: each has its own scale. The epoch the
+    predictions come from is marked. Methods without ``val_accuracy`` have no curve in the last
+    panel, and without any there is no such panel.
+
+    Args:
+        histories: one dict per epoch, by method, with ``loss`` and perhaps ``val_accuracy``;
+            ``epoch`` counts from 1.
+        best_epochs: the chosen epoch by method.
+    """
+    validated = {
+        method: history
+        for method, history in histories.items()
+        if any("val_accuracy" in record for record in history)
+    }
+    count = len(histories) + bool(validated)
+    figure = new_figure(WIDTH, panels_height(count, 0.95 if count > 2 else 0.7))
+    panels = add_panels(figure, count)
+    colours = _method_colours(histories)
+    for panel, (method, history) in zip(panels, histories.items(), strict=False):
+        panel.plot(*_series(history, "loss"), color=colours[method], linewidth=1.6)
+        _dress_curve(panel, f"{label(method)}: loss")
+        if method in best_epochs:
+            panel.axvline(best_epochs[method], color="#555555", linestyle="--", linewidth=1)
+    if validated:
+        panel = panels[len(histories)]
+        for method, history in validated.items():
+            epochs, accuracy = _series(history, "val_accuracy")
+            panel.plot(epochs, accuracy, color=colours[method], linewidth=1.6, label=label(method))
+            best = best_epochs.get(method)
+            if best in epochs:
+                panel.plot(
+                    [best], [accuracy[epochs.index(best)]], "o", color=colours[method], markersize=7
+                )
+        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        _dress_curve(panel, "validation accuracy")
+        panel.legend(fontsize=FONT - 1, loc="lower right")
+    return figure
+
+
+def accuracy_bars(rows: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Draw the test accuracy and the correction rate of every method as bars.
+
+    Args:
+        rows: ``test_accuracy`` and ``correction_rate`` in shares of 1, by method; what is missing
+            has no bar.
+    """
+    groups = {
+        "test_accuracy": "test nodes\nclassified right",
+        "correction_rate": "wrong training\nlabels corrected",
+    }
+    step = len(rows) + 0.8
+    figure = new_figure(5, 0.9 + 0.36 * step * len(groups))
+    panel = figure.add_subplot()
+    colours = _method_colours(rows)
+    for index, (method, row) in enumerate(rows.items()):
+        places = [group * step + index for group in range(len(groups))]
+        values = [float(row.get(key, np.nan)) for key in groups]
+        known = np.nan_to_num(values)
+        bars = panel.barh(places, known, height=0.85, color=colours[method], label=label(method))
+        texts = ["–" if np.isnan(value) else f"{value:.1%}" for value in values]
+        panel.bar_label(bars, texts, padding=4, fontsize=FONT)
+    panel.set_yticks(
+        [group * step + (len(rows) - 1) / 2 for group in range(len(groups))],
+        list(groups.values()),
+        fontsize=FONT,
+    )
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1.12)
+    panel.set_xticks(np.linspace(0, 1, 6))
+    panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    panel.tick_params(axis="x", labelsize=FONT - 1)
+    panel.tick_params(axis="y", length=0)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    if rows:
+        figure.legend(loc="outside upper center", ncols=len(rows), fontsize=FONT, frameon=False)
+    return figure
+
+
+def lines(
+    panels: Mapping[str, Sequence[Line]],
+    *,
+    x_label: str,
+    y_label: str,
+    columns: int = 2,
+    note: str = "",
+) -> Figure:
+    """Draw lines over a parameter, a panel a title; panels of a row share the scale of values.
+
+    Args:
+        panels: series by title; values in shares of 1, shown in percent.
+        x_label: below the panels of the last row.
+        y_label: beside the first panel of a row.
+        columns: panels in a row.
+        note: small words above the legend, such as what an error bar is.
+    """
+    entries = {line.name: line for series in panels.values() for line in series}
+    names = list(entries)
+    rows = ceil(len(panels) / columns)
+    height = rows * 0.62 * WIDTH / max(columns, 2) + legend_height(names, note)
+    figure = new_figure(WIDTH, height)
+    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
+    for index, (panel, (title, series)) in enumerate(zip(grid, panels.items(), strict=False)):
+        for line in series:
+            panel.errorbar(
+                line.x, line.y, line.error, capsize=3, elinewidth=1.2, **line.look.style()
+            )
+        _dress(panel, title)
+        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        places = sorted({x for line in series for x in line.x})
+        panel.set_xticks(places, [f"{x:g}" for x in places])
+        if index >= len(panels) - columns:
+            panel.set_xlabel(x_label, fontsize=FONT - 1)
+        if index % columns == 0:
+            panel.set_ylabel(y_label, fontsize=FONT - 1)
+    for spare in grid[len(panels) :]:
+        spare.remove()
+    handles = [Line2D([], [], **entries[name].look.style()) for name in names]
+    legend_below(figure, handles, names, note)
+    return figure
+
+
+def bars(
+    panels: Mapping[str, Sequence[Bar]],
+    *,
+    x_label: str,
+    y_label: str,
+    columns: int = COLUMNS,
+    note: str = "",
+) -> Figure:
+    """Draw bars up and down from zero, a panel a title; panels of a row share the scale.
+
+    A bar below zero has another colour, a published value is a hollow diamond.
+
+    Args:
+        panels: bars by title; values in the unit that `y_label` names.
+        x_label: below the panels of the last row.
+        y_label: beside the first panel of a row.
+        columns: panels in a row.
+        note: small words above the legend.
+    """
+    names = ["gain", "loss", "published"]
+    rows = ceil(len(panels) / columns)
+    height = rows * 0.72 * WIDTH / max(columns, 2) + legend_height(names, note)
+    figure = new_figure(WIDTH, height)
+    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
+    up, down = COLOURS[0], COLOURS[3]
+    diamond: dict[str, Any] = {
+        "color": COLOURS[-1],
+        "marker": "D",
+        "markerfacecolor": "white",
+        "linestyle": "none",
+        "markersize": 6,
+    }
+    for index, (panel, (title, row)) in enumerate(zip(grid, panels.items(), strict=False)):
+        values = [bar.value for bar in row]
+        panel.bar(
+            range(len(row)),
+            values,
+            yerr=[bar.error for bar in row],
+            color=[up if value >= 0 else down for value in values],
+            error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": GREY},
+        )
+        told = [
+            (place, bar.published) for place, bar in enumerate(row) if bar.published is not None
+        ]
+        panel.plot([place for place, _ in told], [value for _, value in told], **diamond)
+        panel.axhline(0, color=COLOURS[-1], linewidth=1)
+        _dress(panel, title)
+        texts = [f"{bar.name}\n{bar.below}" if bar.below else bar.name for bar in row]
+        panel.set_xticks(range(len(row)), texts)
+        panel.tick_params(axis="x", length=0, labelsize=FONT - 3)
+        panel.grid(axis="x", visible=False)
+        if index >= len(panels) - columns:
+            panel.set_xlabel(x_label, fontsize=FONT - 1)
+        if index % columns == 0:
+            panel.set_ylabel(y_label, fontsize=FONT - 1)
+    for spare in grid[len(panels) :]:
+        spare.remove()
+    blocks = [
+        Line2D([], [], color=c, marker="s", linestyle="none", markersize=9) for c in (up, down)
+    ]
+    legend_below(figure, [*blocks, Line2D([], [], **diamond)], names, note)
+    return figure
+
+
+def radar(series: Sequence[Line], spokes: Sequence[str], *, note: str = "") -> Figure:
+    """Draw series as polygons over spokes with one common scale from 0 outwards.
+
+    The first series is filled.
+
+    Args:
+        series: `x` counts spokes from 0, `y` in shares of 1; gaps in a series stay open.
+        spokes: their names, clockwise from the top.
+        note: small words above the legend.
+    """
+    names = [line.name for line in series]
+    width = 0.75 * WIDTH
+    figure = new_figure(width, 0.9 * width + legend_height(names, note, width))
+    panel: Any = figure.add_subplot(projection="polar")
+    panel.set_theta_offset(np.pi / 2)
+    panel.set_theta_direction(-1)
+    angles = 2 * np.pi * np.arange(len(spokes)) / len(spokes)
+    for order, line in enumerate(series):
+        at = dict(zip(line.x, line.y, strict=True))
+        values = [at.get(spoke, np.nan) for spoke in range(len(spokes))]
+        closed = [*values, values[0]]
+        around = [*angles, angles[0]]
+        panel.plot(around, closed, zorder=3 if order == 0 else 2, **line.look.style())
+        if order == 0:
+            panel.fill(around, np.nan_to_num(closed), color=line.look.colour, alpha=0.12)
+    highest = max((value for line in series for value in line.y), default=1.0)
+    panel.set_ylim(0, min(1.0, ceil(highest * 10) / 10))
+    panel.set_xticks(angles, spokes, fontsize=FONT)
+    for angle, text in zip(angles, panel.get_xticklabels(), strict=True):
+        side = round(float(np.sin(angle)), 6)  # names stand outside the circle
+        text.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
+    panel.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    panel.set_rlabel_position(float(np.degrees(angles[1] / 2)) if len(spokes) > 1 else 0)
+    panel.tick_params(axis="y", labelsize=FONT - 2, labelcolor=GREY)
+    panel.grid(alpha=0.4)
+    panel.spines["polar"].set_color("#BBBBBB")
+    handles = [Line2D([], [], **line.look.style()) for line in series]
+    legend_below(figure, handles, names, note, width)
+    return figure
+
+
+def dots(
+    panels: Mapping[str, Mapping[str, Mapping[str, float]]],
+    rows: Sequence[str],
+    looks: Mapping[str, Look],
+    *,
+    x_label: str,
+    columns: int = COLUMNS,
+    note: str = "",
+) -> Figure:
+    """Draw positive numbers as dots on a logarithmic axis, a row a name, a panel a title.
+
+    Args:
+        panels: numbers by title, row and series; panels share the axis.
+        rows: from top to bottom, in every panel.
+        looks: of the series, in the order of the legend.
+        x_label: the quantity and its unit.
+        columns: panels in a row.
+        note: small words above the legend.
+    """
+    across = min(columns, max(len(panels), 1))
+    down = max(ceil(len(panels) / across), 1)
+    names = list(looks)
+    figure = new_figure(WIDTH, down * (1.1 + 0.3 * len(rows)) + legend_height(names, note))
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+    for index, (panel, (title, table)) in enumerate(zip(grid, panels.items(), strict=False)):
+        for name, look in looks.items():
+            known = [
+                (cells[name], rows.index(row)) for row, cells in table.items() if name in cells
+            ]
+            style = look.style() | {"linestyle": "none"}
+            panel.plot([value for value, _ in known], [place for _, place in known], **style)
+        _dress(panel, title)
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.tick_params(axis="x", labelbottom=True)
+        panel.set_yticks(range(len(rows)), rows)
+        panel.set_ylim(len(rows) - 0.5, -0.5)
+        if index >= len(panels) - across:
+            panel.set_xlabel(x_label, fontsize=FONT - 1)
+    for spare in grid[len(panels) :]:
+        spare.remove()
+    handles = [Line2D([], [], **looks[name].style() | {"linestyle": "none"}) for name in names]
+    legend_below(figure, handles, names, note)
+    return figure
+
+
+def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_label: str) -> Figure:
+    """Draw scores over each parameter, a dot a trial; the best one is ringed in every panel.
+
+    Args:
+        parameters: with the values [n] that trials had.
+        scores: [n] in shares of 1, shown in percent.
+        best: which of the n is ringed.
+        y_label: beside the first panel of a row.
+    """
+    figure = new_figure(WIDTH, panels_height(len(parameters), 0.8))
+    rows = ceil(len(parameters) / COLUMNS)
+    columns = min(len(parameters), COLUMNS)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for index, (panel, parameter) in enumerate(zip(grid, parameters, strict=False)):
+        kinds = {type(value) for value in parameter.values}
+        is_number = kinds <= {int, float}
+        values = list(parameter.values) if is_number else [str(v) for v in parameter.values]
+        panel.scatter(values, scores, s=22, color=COLOURS[0], alpha=0.7, linewidths=0)
+        panel.scatter(
+            values[best],
+            scores[best],
+            s=130,
+            facecolors="none",
+            edgecolors=COLOURS[3],
+            linewidths=2,
+        )
+        _dress(panel, label(parameter.name))
+        if parameter.log:
+            panel.set_xscale("log")
+        elif is_number:
+            panel.xaxis.set_major_locator(MaxNLocator(6, integer=kinds == {int}))
+        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        if index % columns == 0:
+            panel.set_ylabel(y_label, fontsize=FONT - 1)
+    for spare in grid[len(parameters) :]:
+        spare.remove()
+    return figure
+
+
+def _series(history: Sequence[Mapping[str, float]], key: str) -> tuple[list[float], list[float]]:
+    """Return the epochs that have `key`, and its values there."""
+    known = [(r.get("epoch", i + 1.0), r[key]) for i, r in enumerate(history) if key in r]
+    return [float(epoch) for epoch, _ in known], [float(value) for _, value in known]
+
+
+def _dress_curve(panel: Any, title: str) -> None:
+    _dress(panel, title)
+    panel.set_xlabel("epoch", fontsize=FONT - 1)
+    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    panel.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _dress(panel: Any, title: str) -> None:
+    panel.set_title(title, fontsize=FONT)
+    panel.tick_params(labelsize=FONT - 2)
+    panel.grid(alpha=0.3)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _method_colours(methods: Mapping[str, object]) -> dict[str, str]:
+    return {method: COLOURS[i * 3 % len(COLOURS)] for i, method in enumerate(methods)}

@@ -1,0 +1,202 @@
+"""Audit: the answer as data."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from erase.audit.decision import Decision, verdicts
+from erase.data.fields import encode_labels, label_fields, with_labels
+from erase.data.files import StrPath, write_json, write_table
+from erase.errors import EraseError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """Which given labels are wrong, what they should be, and how sure that is.
+
+    Attributes:
+        issues: one row per labelled node, the most suspicious first: ``node``, ``name`` (where the
+            graph names its nodes), ``given``, ``suggested`` (class names), ``quality`` (1: surely
+            right), ``is_issue``, ``verdict`` ("right", "wrong", "can't tell"), ``probability`` (of
+            the suggested class), ``neighbours`` (how many), ``neighbours_agree`` and
+            ``neighbours_suggested`` (share of the labelled neighbours that carry the given and the
+            suggested label; NaN where no neighbour is labelled) and ``neighbours_proba`` (mean
+            probability of the given class over all neighbours; NaN where there is none).
+        class_names: K names.
+        label_values: [K] what stands for class k among the graph's labels: a number, or its name.
+        pred_probs: [N, K] rows sum to 1; out-of-sample for labelled nodes.
+        given: [N] given class k, the column of `pred_probs`; -1 where none.
+        decision: about the labelled nodes, in node order.
+        embedding: [N, D] of one fold's model.
+        edge_index: [2, E] both directions of every edge.
+        node_names: N names, or None.
+        settings: method and its parameters, folds, seed, false alarms asked for, device, versions.
+        notes: what was done to the graph at the door, one sentence each.
+        seconds: how long it took.
+    """
+
+    issues: pd.DataFrame
+    class_names: tuple[str, ...]
+    label_values: NDArray[Any]
+    pred_probs: NDArray[np.float64]
+    given: NDArray[np.int64]
+    decision: Decision
+    embedding: NDArray[np.float32]
+    edge_index: NDArray[np.int64]
+    node_names: tuple[str, ...] | None
+    settings: dict[str, Any]
+    notes: tuple[str, ...]
+    seconds: float
+
+    def __repr__(self) -> str:
+        """Return what was found, in a line."""
+        if not self.decision.agreement.is_informative:
+            return f"<Audit of {len(self.issues)} labels: it cannot tell which are wrong>"
+        flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
+        return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
+
+    def clean_labels(self, *, force: bool = False) -> NDArray[Any]:
+        """Return the corrected labels [N] as the graph has them: numbers or names.
+
+        Of the flagged labels, those that are "wrong" become the suggested class, and those where
+        one "can't tell" are removed. Nothing else changes. Where there is none, it is -1, or "".
+        Where the agreement is not informative nothing is flagged, and nothing changes at all.
+
+        Args:
+            force: correct what would be flagged if the agreement were informative.
+        """
+        labels: NDArray[Any] = label_fields(
+            self._clean_classes(force), self.class_names, self.label_values
+        )["y"]
+        return labels
+
+    def _clean_classes(self, force: bool) -> NDArray[np.int64]:
+        """Return the corrected classes [N] as `given` has them."""
+        decision, given = self.decision, self.given[self.given >= 0]
+        flagged, verdict = decision.is_issue, decision.verdict
+        if force and not decision.agreement.is_informative:
+            limit = self.settings["max_false_alarms"]
+            flagged, verdict = verdicts(given, decision.posterior, limit)
+        corrected = np.where(verdict == "wrong", decision.suggested, -1)
+        clean = self.given.copy()
+        clean[self.given >= 0] = np.where(flagged, corrected, given)
+        return clean
+
+    def clean_graph(self, graph: Data, *, force: bool = False) -> Data:
+        """Return a copy of the audited `graph` with its given labels corrected.
+
+        Labels that were not audited, those of test nodes, stay as they are. Raises an EraseError
+        where the agreement is not informative: a graph returned as it was would look clean.
+
+        Args:
+            graph: the one that was audited.
+            force: correct the labels all the same, as :meth:`clean_labels` does.
+        """
+        y, class_names, values = encode_labels(graph)
+        labels = y.numpy()
+        judged = self.given >= 0
+        if (
+            class_names != self.class_names
+            or len(labels) != len(judged)
+            or (labels != self.given)[judged].any()
+        ):
+            raise EraseError(
+                "the graph that was audited",
+                "one with other nodes, classes or labels",
+                "Pass the graph that erase.audit was given.",
+            )
+        if not (force or self.decision.agreement.is_informative):
+            raise EraseError(
+                "labels that the audit can tell right from wrong",
+                str(self.decision.agreement),
+                "Keep the labels as they are, label more nodes, audit with another method, or "
+                "correct them all the same with force=True.",
+            )
+        labels = np.where(judged, self._clean_classes(force), labels)
+        return with_labels(graph, labels, class_names, values)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
+
+        ``agreement`` says how well models that had not seen a label predict it: ``model`` beside
+        ``majority``, the most common class; ``correlation`` beside what is ``needed``.
+        """
+        decision, k = self.decision, len(self.class_names)
+        given = self.given[self.given >= 0]
+        flagged, wrong = decision.is_issue, decision.is_issue & (decision.verdict == "wrong")
+        labels = np.bincount(given, minlength=k)
+        doubt = np.bincount(given, 1 - decision.quality, minlength=k)
+        classes = {
+            "class": self.class_names,
+            "labels": labels.tolist(),
+            "noise_rate": np.divide(doubt, labels, np.full(k, np.nan), where=labels > 0).tolist(),
+            "flagged": np.bincount(given[flagged], minlength=k).tolist(),
+            "suggested_instead": np.bincount(decision.suggested[wrong], minlength=k).tolist(),
+        }
+        return {
+            "nodes": len(self.given),
+            "edges": self.edge_index.shape[1] // 2,
+            "labels": len(given),
+            "agreement": {
+                **asdict(decision.agreement),
+                "is_informative": decision.agreement.is_informative,
+            },
+            "noise_rate": asdict(decision.noise_rate),
+            "flagged": int(flagged.sum()),
+            "wrong": int(wrong.sum()),
+            "cannot_tell": int((flagged & ~wrong).sum()),
+            "expected_false_alarms": decision.expected_false_alarms,
+            "threshold": decision.threshold,
+            "classes": pd.DataFrame(classes).to_dict("records"),
+            "transition": {
+                "rows": "true class",
+                "columns": "given class",
+                "classes": list(self.class_names),
+                "value": decision.transition.tolist(),
+                "low": decision.transition_low.tolist(),
+                "high": decision.transition_high.tolist(),
+            },
+            "settings": self.settings,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    def save(self, folder: StrPath, *, parquet: bool = False) -> None:
+        """Write ``issues.csv``, ``labels_clean.csv`` and ``summary.json`` into `folder`.
+
+        ``labels_clean.csv`` has a row per labelled node: ``node``, ``name``, ``label`` (corrected;
+        empty where it is removed), ``was`` and ``changed``.
+
+        Args:
+            folder: made where it is missing.
+            parquet: write ``issues.parquet`` too.
+        """
+        folder = Path(folder)
+        write_table(self.issues, folder / "issues.csv")
+        if parquet:
+            write_table(self.issues, folder / "issues.parquet")
+        write_table(self._label_table(), folder / "labels_clean.csv")
+        write_json(self.summary(), folder / "summary.json")
+
+    def _label_table(self) -> pd.DataFrame:
+        nodes = np.flatnonzero(self.given >= 0)
+        names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
+        clean, was = self._clean_classes(force=False)[nodes], self.given[nodes]
+        columns: dict[str, Any] = {"node": nodes}
+        if self.node_names is not None:
+            columns["name"] = np.array(self.node_names, dtype=object)[nodes]
+        columns |= {"label": names[clean], "was": names[was], "changed": clean != was}
+        return pd.DataFrame(columns)
+
+    def to_html(self, path: StrPath) -> None:
+        """Write the audit as one page that needs no network."""
+        from erase.audit.report.audit_page import (
+            write_audit_page,  # report lies above: it shows audits
+        )
+
+        write_audit_page(self, path)

@@ -1,0 +1,191 @@
+"""The audit: judges, decision and neighbours put together."""
+
+import platform
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from erase.audit.decision import Decision, decide
+from erase.audit.neighbours import neighbour_evidence
+from erase.audit.out_of_fold import Judged, check_folds, out_of_sample
+from erase.audit.result import Audit
+from erase.data.task import NodeTask
+from erase.errors import EraseError
+from erase.methods import METHODS, NodeClassifier
+from erase.methods.base import SHARE, resolve_device
+from erase.version import __version__
+
+# What an audit takes that is told nothing else, in Python, by command and in studies.
+JUDGE = "relabelling"
+FOLDS = 5
+# Most epochs of a judge that is given by its name: an audit trains one for every fold.
+JUDGE_EPOCHS = 150
+
+
+def audit(
+    graph: Any,
+    *,
+    method: str | NodeClassifier = JUDGE,
+    folds: int = FOLDS,
+    max_false_alarms: float = 0.2,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = False,
+) -> Audit:
+    """Find the wrong labels of a graph: which they are, what they should be, how sure that is.
+
+    Judged are the labels of training and validation nodes; a graph without a split is judged on all
+    its labels. The graph is not changed. Where the models predict the given labels hardly better
+    than chance (``decision.agreement``), nothing is flagged.
+
+    Args:
+        graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
+        method: the judge: a name in ``METHODS``, which trains for at most `JUDGE_EPOCHS` epochs, or
+            a method with its own parameters, seed and device.
+        folds: how many judges; each label is judged by one that neither trained on it nor chose its
+            epoch by it.
+        max_false_alarms: the largest expected share of right labels among those flagged. Only a
+            label for which another class is more probable is ever flagged.
+        seed: of the folds, of a judge given by its name, and of the intervals.
+        device: "auto", "cpu" or "cuda", of a judge given by its name.
+        progress: show what was done to the graph, models, epochs and time left.
+    """
+    start = time.perf_counter()
+    judge = _judge(method, seed, device)
+    task = NodeTask.of(graph)
+    check_audit(task, folds, max_false_alarms)
+    if progress:
+        for note in task.notes:
+            print(f"Note: {note}", file=sys.stderr)
+    judged = out_of_sample(task, judge, folds, seed, progress=progress)
+    labelled = judged.given >= 0
+    pred_probs = judged.proba.astype(np.float64)
+    pred_probs /= pred_probs.sum(1, keepdims=True)
+    decision = decide(
+        judged.given[labelled],
+        pred_probs[labelled],
+        max_false_alarms=max_false_alarms,
+        seed=seed,
+    )
+    made = int(judged.fold.max()) + 1
+    edge_index = task.edge_index.numpy().copy()
+    return Audit(
+        issues=_issues(task, judged, decision, edge_index, pred_probs),
+        class_names=task.class_names,
+        label_values=task.label_values,
+        pred_probs=pred_probs,
+        given=judged.given,
+        decision=decision,
+        embedding=judged.embedding,
+        edge_index=edge_index,
+        node_names=None if task.node_names is None else tuple(task.node_names),
+        settings={
+            "method": type(judge).__name__,
+            "parameters": judge.get_params(deep=False),
+            "folds": made,
+            "seed": seed,
+            "max_false_alarms": max_false_alarms,
+            "device": str(resolve_device(judge.device)),
+            "versions": {
+                "erase": __version__,
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+        },
+        notes=(*task.notes, *_notes(task, judged.given, folds, made), *_doubt(decision)),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def check_audit(task: NodeTask, folds: int, max_false_alarms: float) -> None:
+    """Raise an EraseError where a graph cannot be audited, or not as it is asked for."""
+    if not SHARE.accepts(max_false_alarms):
+        raise EraseError(
+            "max_false_alarms, a share from 0 to 1",
+            repr(max_false_alarms),
+            "Pass max_false_alarms=0.2, for example.",
+        )
+    check_folds(task, folds)
+
+
+def judge_params(method: str) -> dict[str, Any]:
+    """Return what a method of that name does otherwise as a judge: fewer epochs, where it has any.
+
+    >>> judge_params("ce"), judge_params("label-propagation")
+    ({'epochs': 150}, {})
+    """
+    epochs = METHODS[method]().get_params(deep=False).get("epochs")
+    return {} if epochs is None else {"epochs": min(epochs, JUDGE_EPOCHS)}
+
+
+def _judge(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifier:
+    """Return the method to train, apart from the user's own."""
+    if isinstance(method, NodeClassifier):
+        judge: NodeClassifier = clone(method)
+    elif isinstance(method, str) and method in METHODS:
+        judge = METHODS[method](seed=seed, device=device, **judge_params(method))
+    else:
+        raise EraseError(
+            f"a method among {', '.join(METHODS)}, or one with your parameters",
+            repr(method),
+            "Choose one.",
+        )
+    judge.check_params()
+    return judge
+
+
+def _issues(
+    task: NodeTask,
+    judged: Judged,
+    decision: Decision,
+    edge_index: NDArray[np.int64],
+    pred_probs: NDArray[np.float64],
+) -> pd.DataFrame:
+    """Return one row per labelled node, flagged ones first, then by quality."""
+    nodes = np.flatnonzero(judged.given >= 0)
+    suggested = np.full(task.num_nodes, -1)
+    suggested[nodes] = decision.suggested
+    evidence = neighbour_evidence(edge_index, judged.given, suggested, pred_probs)
+    class_names = np.array(task.class_names, dtype=object)
+    columns: dict[str, Any] = {"node": nodes}
+    if task.node_names is not None:
+        columns["name"] = np.array(task.node_names, dtype=object)[nodes]
+    columns |= {
+        "given": class_names[judged.given[nodes]],
+        "suggested": class_names[decision.suggested],
+        "quality": decision.quality,
+        "is_issue": decision.is_issue,
+        "verdict": decision.verdict,
+        "probability": decision.posterior.max(1),
+        "neighbours": evidence.neighbours,
+        "neighbours_agree": evidence.agree,
+        "neighbours_suggested": evidence.suggested,
+        "neighbours_proba": evidence.proba,
+    }
+    order = np.lexsort((decision.quality, ~decision.is_issue))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _doubt(decision: Decision) -> list[str]:
+    """Return a sentence where the labels cannot be told right from wrong."""
+    if decision.agreement.is_informative:
+        return []
+    return [f"No label is flagged: {decision.agreement}."]
+
+
+def _notes(task: NodeTask, given: NDArray[np.int64], asked: int, made: int) -> list[str]:
+    """Return what the user should know about the folds, in sentences."""
+    notes = []
+    if made < asked:
+        notes.append(f"{asked} folds were asked for; {made} labels make {made}.")
+    counts = np.bincount(given[given >= 0], minlength=task.num_classes)
+    if alone := [repr(task.class_names[k]) for k in np.flatnonzero(counts == 1)]:
+        shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
+        notes.append(f"One label alone cannot be judged: that of the class {shown}.")
+    return notes

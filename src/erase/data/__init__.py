@@ -1,0 +1,1 @@
+"""From whatever a user has to a checked :class:`erase.NodeTask`."""

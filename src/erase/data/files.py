@@ -1,0 +1,478 @@
+"""Graphs and results in and out of files: nothing read can execute code, nothing is half written.
+
+A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_data` drops them.
+
+``FILE.npz``
+    numpy arrays, without pickles: `edge_index` [2, E]; `x` [N, F], or CSR as `x_data`, `x_indices`,
+    `x_indptr`, `x_shape`; `y` [N], class numbers (-1: unknown) or names ("": unknown); and, each
+    optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers; or just `train`,
+    `val`, `test`), `node_names` [N], `class_names` [K], which number labels index, and
+    `class_values` [K], the number labels themselves where they are not 0..K-1. Or the layout of
+    gnn-benchmark: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or
+    `attr_matrix`); `labels`.
+``FILE.pt``
+    a PyG ``Data``, its ``to_dict()``, or the (data, slices) of a one-graph PyG dataset, saved with
+    ``torch.save``. Only tensors, plain values and PyG's own data classes are read.
+``FOLDER/``
+    what `erase.write_folder` wrote: arrays that are opened without being read, see
+    `erase.data.folder`. Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`:
+    `id` (or `node`, `name`, or the first column), `label` (class number or name, empty: unknown),
+    optional `split` (train, val, test or empty); every other column of numbers is a feature, except identifiers:
+    whole numbers that are all different, on 20 nodes or more. Columns called `x0`, `x1`, … are
+    features whatever they hold. `edges`: `source` and `target` (or the first two columns), ids of
+    nodes.
+``FILE.graphml``, ``FILE.graphml.gz``
+    node attributes `label`, `split` and numbers, as the columns above.
+"""
+
+import gzip
+import io
+import json
+import math
+import os
+import pickle
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any, Literal
+from xml.parsers import expat
+
+import numpy as np
+import pandas as pd
+import safetensors
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.data.conversion import (
+    ID_COLUMNS,
+    choose_column,
+    data_from_arrays,
+    data_from_networkx,
+    data_from_tables,
+    refuse_twins,
+    with_ids,
+)
+from erase.data.fields import SPLIT_WORDS, encode_labels, label_fields, split_mask, to_tensor
+from erase.data.folder import is_folder, open_folder
+from erase.data.matrices import edge_ends, feature_matrix
+from erase.errors import EraseError
+
+ACCEPTED = (
+    ".npz, .pt, .graphml, .graphml.gz, or a folder: of erase convert, or with nodes and edges "
+    "(.csv or .parquet)"
+)
+_MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
+_GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing number in a CSV
+
+StrPath = str | os.PathLike[str]
+
+
+@contextmanager
+def atomic_write(path: StrPath, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file ("w": UTF-8 text, or "wb") that appears at `path` only when the block succeeds.
+
+    The bytes go to a temporary file in the same folder, to the disk, and then take the name in one
+    step. After an exception the old file is untouched and the temporary one is gone. Missing
+    folders are made.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(part, mode.replace("w", "x"), **text) as file:  # type: ignore[call-overload]
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(value: Any, path: StrPath) -> None:
+    """Write `value` as JSON; numpy values and tensors become lists, NaN and ∞ become null."""
+    with atomic_write(path) as file:
+        json.dump(_plain(value), file, indent=2, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def read_json(path: StrPath) -> Any:
+    """Return what `write_json` wrote."""
+    path = _existing(path)
+    with _readable(path, "a JSON file"):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_table(table: pd.DataFrame, path: StrPath) -> None:
+    """Write `table` without its index, as ``.csv`` or ``.parquet``."""
+    content = _table_bytes(table, Path(path).suffix)
+    with atomic_write(path, "wb") as file:
+        file.write(content)
+
+
+def _table_bytes(table: pd.DataFrame, suffix: str) -> bytes:
+    if suffix == ".csv":
+        return bytes(table.to_csv(index=False, lineterminator="\n").encode())
+    if suffix == ".parquet":
+        need_pyarrow()
+        return bytes(table.to_parquet(index=False))
+    raise EraseError("a table's name ending in .csv or .parquet", f"{suffix!r}", "Use one of them.")
+
+
+def need_pyarrow() -> None:
+    """Raise an EraseError where pyarrow is not installed."""
+    if find_spec("pyarrow") is None:
+        raise EraseError(
+            "pyarrow, to read or write Parquet",
+            "an installation without it",
+            "Run pip install 'graph-erase[parquet]', or use CSV.",
+        )
+
+
+_SAFETENSORS_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+def save_arrays(path: StrPath, arrays: Mapping[str, Tensor], metadata: Any = None) -> None:
+    """Write named dense tensors and JSON-able `metadata` as safetensors; it round-trips exactly."""
+    # not by safetensors.torch.save, which holds all arrays twice more
+    header: dict[str, Any] = {"__metadata__": {"json": json.dumps(metadata)}}
+    start = 0
+    for name, array in arrays.items():
+        end = start + array.numel() * array.element_size()
+        kind = _SAFETENSORS_NAMES[array.dtype]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of eight bytes
+    with atomic_write(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            flat = array.detach().cpu().contiguous().reshape(-1)
+            file.write(flat.view(torch.uint8).numpy().data)
+
+
+def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:
+    """Return the (arrays, metadata) that `save_arrays` wrote."""
+    path = _existing(path)
+    with (
+        _readable(path, "a safetensors file"),
+        safetensors.safe_open(path, framework="pt") as file,
+    ):
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return arrays, json.loads((file.metadata() or {}).get("json", "null"))
+
+
+def read_graph(path: StrPath) -> Data:
+    """Return the graph in a file or folder, test labels included; the module says which formats."""
+    path = _existing(path)
+    if path.is_dir():
+        return open_folder(path) if is_folder(path) else _read_tables(path)
+    readers: dict[str, Callable[[Path], Data]] = {
+        ".npz": _read_npz,
+        ".pt": _read_pt,
+        ".graphml": _read_graphml,
+        ".graphml.gz": _read_graphml,
+    }
+    for suffix, reader in readers.items():
+        if path.name.lower().endswith(suffix):
+            with _readable(path, f"a graph in a {suffix} file"):
+                return reader(path)
+    raise EraseError(
+        f"a graph file: {ACCEPTED}", f"{path.name!r}", "Convert it, or correct the ending."
+    )
+
+
+def _read_npz(path: Path) -> Data:
+    # opened here, for np.load leaves a broken file open
+    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+        if "edge_index" in file:
+            edges, x, y = file["edge_index"], _npz_matrix(file, "x", "x"), "y"
+        elif "adj_data" in file:
+            edges, x = _npz_matrix(file, "adj", ""), _npz_matrix(file, "attr", "attr_matrix")
+            y = "labels"
+        else:
+            raise EraseError(
+                "the arrays edge_index [2, E], x and y",
+                f"{', '.join(file.files) or 'no array'} in {path.name!r}",
+                "Write the file with erase.write_graph, or name the arrays so.",
+            )
+        if y not in file:
+            raise EraseError(
+                f"the labels of the nodes, an array {y} [N]",
+                f"{', '.join(file.files)} in {path.name!r}",
+                f"Add {y}: a class per node, -1 where it is unknown.",
+            )
+        data = data_from_arrays(edges, file[y], x)
+        words = [word for each in SPLIT_WORDS.values() for word in each]
+        for key in file.files:
+            if key.split("_")[0] in words:
+                name = f"{key}_mask" if key in words else key
+                if name == key or name not in file:
+                    data[name] = to_tensor(file[key], key)
+        for key in ("node_names", "class_names", "class_values"):
+            if key in file:
+                try:
+                    data[key] = file[key].tolist()
+                except ValueError:  # an array of Python objects, as old files have: a pickle
+                    note = f"{key} is ignored: it is pickled, and no pickle is opened."
+                    data.notes = [*data.to_dict().get("notes", ()), note]
+    return data
+
+
+def _npz_matrix(file: Any, name: str, dense: str) -> Any:
+    """Return the matrix `name`_data, _indices, _indptr, _shape, else the array `dense`, or None."""
+    if f"{name}_data" in file:
+        data, indices, indptr = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+        return sp.csr_matrix((data, indices, indptr), shape=tuple(file[f"{name}_shape"]))
+    return file.get(dense)
+
+
+def _read_pt(path: Path) -> Data:
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    # only what is not allowed yet: leaving the block forbids all it names, also what PyG allowed
+    allowed = torch.serialization.get_safe_globals()
+    classes = (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage)
+    with torch.serialization.safe_globals([each for each in classes if each not in allowed]):
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            # torch's own message is pages long, with the colours of a terminal
+            named = re.search(r"GLOBAL ([\w.]+)", str(error))
+            raise EraseError(
+                "a .pt file with a PyG Data, or its to_dict(), and nothing that runs code",
+                f"{path.name!r}, refused: it holds {named[1] if named else 'something else'}",
+                "Where you trust it, load it yourself and save data.to_dict() with torch.save.",
+            ) from None
+    if isinstance(content, tuple) and content:  # an InMemoryDataset: (data, slices, class)
+        if len(content) > 1 and content[1] is not None:
+            raise EraseError(
+                "one graph", f"several in {path.name!r}", "Save one of them: dataset[0].to_dict()."
+            )
+        content = content[0]
+    if isinstance(content, Mapping) and {"edge_index", "adj_t"} & content.keys():
+        return Data.from_dict(dict(content))
+    if isinstance(content, Data):
+        return content
+    raise EraseError(
+        "a PyG Data, or its to_dict()",
+        f"a {type(content).__name__} in {path.name!r}",
+        "Save data.to_dict() with torch.save.",
+    )
+
+
+def _read_graphml(path: Path) -> Data:
+    import networkx
+
+    text = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        text = gzip.decompress(text)
+    guard = expat.ParserCreate()
+    guard.EntityDeclHandler = _refuse_entities
+    guard.Parse(text, True)
+    return data_from_networkx(networkx.read_graphml(io.BytesIO(text)))
+
+
+def _refuse_entities(name: str, *_: Any) -> None:
+    raise EraseError(
+        "GraphML without entity declarations",
+        f"the entity {name!r}",
+        "Remove it: entities can make a small file grow without end.",
+    )
+
+
+def _read_tables(path: Path) -> Data:
+    tables = {}
+    for name in ("nodes", "edges"):
+        found = [file for end in (".csv", ".parquet") if (file := path / f"{name}{end}").is_file()]
+        if len(found) != 1:
+            raise EraseError(
+                f"one table {name}.csv or {name}.parquet in the folder {path.name!r}",
+                "both" if found else "none",
+                "A graph's folder has one nodes table and one edges table.",
+            )
+        with _readable(found[0], f"a table of {name}"):
+            tables[name] = _read_table(found[0], name)
+        if name == "edges" and found[0].suffix == ".csv":
+            _refuse_ids_as_header(tables["nodes"], tables["edges"])
+    return data_from_tables(tables["nodes"], tables["edges"])
+
+
+def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
+    """Refuse a file of edges that starts with an edge: it would be lost as a header."""
+    nodes = with_ids(nodes, None)
+    ids = set(nodes[choose_column(nodes.columns, None, ID_COLUMNS, 0)].astype(str))
+    header = [str(name) for name in edges.columns[:2]]
+    if len(header) == 2 and ids.issuperset(header) and header != ["source", "target"]:
+        raise EraseError(
+            "a header line in edges.csv",
+            f"the ids of two nodes, {header[0]!r} and {header[1]!r}",
+            "Add a first line that says source,target.",
+        )
+
+
+def _read_table(path: Path, name: str) -> pd.DataFrame:
+    if path.suffix == ".parquet":
+        need_pyarrow()
+        return pd.read_parquet(path)
+    # as a row, for pandas renames the second of two equal names
+    first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
+    refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
+    columns = pd.read_csv(path, nrows=0).columns
+    if name == "nodes":
+        words = [choose_column(columns, None, ID_COLUMNS, 0), "label", "split"]
+    else:
+        words = ["source", "target", *columns[:2]]
+    # Words are taken as written: 007 keeps its zeros, and NA is a name, not a gap.
+    table = pd.read_csv(
+        path,
+        dtype={word: str for word in words if word in columns},
+        keep_default_na=False,
+        na_values={column: _GAPS for column in columns if column not in words},
+    )
+    if "label" in table:
+        known = table["label"] != ""
+        numbers = pd.to_numeric(table["label"].where(known), errors="coerce")
+        if numbers.notna().equals(known):
+            table["label"] = numbers
+    return table
+
+
+def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
+    """Write what `read_graph` reads back: ``FILE.npz``, or a folder of two `tables`.
+
+    Edges, features, labels (test labels too), splits and names are kept. A folder of tables keeps
+    the names of classes rather than their numbers; for large graphs there is `write_folder`.
+    """
+    path = Path(path)
+    if path.suffix == ".npz":
+        arrays = _npz_arrays(data)
+        with atomic_write(path, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+    elif path.suffix == "" or path.is_dir():
+        nodes, edges = (_table_bytes(each, f".{tables}") for each in _graph_tables(data))
+        with (
+            atomic_write(path / f"nodes.{tables}", "wb") as node_file,
+            atomic_write(path / f"edges.{tables}", "wb") as edge_file,
+        ):
+            node_file.write(nodes)
+            edge_file.write(edges)
+    else:
+        raise EraseError(
+            "FILE.npz or a folder to write a graph to", f"{path.name!r}", "Use one of them."
+        )
+
+
+def _npz_arrays(data: Data) -> dict[str, Any]:
+    y, class_names, values = encode_labels(data)
+    arrays: dict[str, Any] = {
+        "edge_index": torch.stack(edge_ends(data, y.numel())).numpy(),
+        **label_fields(y.numpy(), class_names, values),
+    }
+    arrays["class_names"] = np.array(class_names, dtype=str)
+    x = feature_matrix(data.x)
+    if isinstance(x, Tensor):
+        arrays["x"] = x.numpy()
+    elif x is not None:
+        parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr, "shape": x.shape}
+        arrays |= {f"x_{part}": np.asarray(value) for part, value in parts.items()}
+    if "node_names" in data:
+        arrays["node_names"] = np.array(data.node_names, dtype=str)
+    return arrays | {f"{part}_mask": mask.numpy() for part, mask in _masks(data, y.numel()).items()}
+
+
+def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
+    y, class_names, values = encode_labels(data)
+    n = y.numel()
+    ids = np.array(data.node_names if "node_names" in data else range(n), dtype=object)
+    if len(set(ids)) != n:
+        raise EraseError(
+            f"{n} different node_names",
+            f"{len(set(ids))}",
+            "Make them different, or write FILE.npz, which does not need them to be.",
+        )
+    named = values.dtype.kind == "U" or "class_names" in data
+    names = np.array([*(class_names if named else values.tolist()), None], dtype=object)
+    nodes = {"id": ids, "label": names[y.numpy()]}
+    split = np.full(n, None, dtype=object)
+    for part, mask in _masks(data, n).items():
+        if (twice := mask.numpy() & (split != None)).any():  # noqa: E711  (elementwise)
+            raise EraseError(
+                "each node in one of train, val and test",
+                f"node {int(np.flatnonzero(twice)[0])} in two",
+                "Make the masks disjoint, or write FILE.npz.",
+            )
+        split[mask.numpy()] = part
+        nodes["split"] = split
+    x = feature_matrix(data.x)
+    if x is not None:
+        if x.shape[0] * x.shape[1] > _MAX_CELLS:
+            raise EraseError(
+                f"at most {_MAX_CELLS:,} feature values in a table",
+                f"{x.shape[0]} × {x.shape[1]}",
+                "Write FILE.npz, which keeps sparse features sparse.",
+            )
+        dense = x.numpy() if isinstance(x, Tensor) else x.toarray()
+        nodes |= {f"x{j}": dense[:, j] for j in range(dense.shape[1])}
+    source, target = (ids[end.numpy()] for end in edge_ends(data, n))
+    return pd.DataFrame(nodes), pd.DataFrame({"source": source, "target": target})
+
+
+def _masks(data: Data, n: int) -> dict[str, Tensor]:
+    masks = {part: split_mask(data, part, n) for part in SPLIT_WORDS}
+    return {part: mask for part, mask in masks.items() if mask is not None}
+
+
+def _existing(path: StrPath) -> Path:
+    if not isinstance(path, str | os.PathLike) or not Path(path).exists():
+        raise EraseError(
+            "an existing file or folder",
+            f"{str(path) if isinstance(path, str | os.PathLike) else path!r}",
+            f"Check the path. Graphs are read from {ACCEPTED}; a dataset by its name with "
+            "erase.load_dataset(name).",
+        )
+    return Path(path)
+
+
+@contextmanager
+def _readable(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a broken file into an EraseError."""
+    try:
+        yield
+    except EraseError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise EraseError(
+            f"{what} that can be read",
+            f"{path.name!r}, which cannot: {reason[0]}",
+            "It may be cut short or of another kind: copy or write it again.",
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` in JSON's own types."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

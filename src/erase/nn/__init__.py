@@ -1,0 +1,1 @@
+"""Sparse operators, encoders, coding rates and classifier heads."""

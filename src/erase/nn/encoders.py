@@ -1,0 +1,448 @@
+"""Graph encoders: two message-passing layers on sparse features.
+
+Each layer equals PyG's layer of the same name when given the same weights (the tests copy them
+over); what differs is the cost. Features stay sparse through the first layer, dropout included, and
+attention is a sparse product on the narrower side.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn.functional import leaky_relu, normalize, relu
+
+from erase.errors import EraseError
+from erase.nn.sparse import Graph, Pattern, attend, ragged, sparse_product
+
+_LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
+_ROWS_IN_CACHE = 512
+# Above this share of entries a GPU multiplies features faster as a dense matrix, zeros and all.
+_DENSE_SHARE = 0.04
+_leaky_backward = torch.ops.aten.leaky_relu_backward  # g where h > 0, slope · g elsewhere
+
+Activation = Literal["leaky-l1", "relu-l1", "relu", "l1-relu", "l2-relu", "l2", "none"]
+
+
+class Features:
+    """Node features x [N, F] as the first factor of a product, dense or sparse.
+
+    Args:
+        x: [N, F] dense, or a torch CSR tensor.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        if x.is_cuda and x.is_sparse_csr and x.values().numel() > _DENSE_SHARE * x.numel():
+            x = x.to_dense()
+        self.shape = x.shape
+        self._pattern: Pattern | None = None
+        self._values = x  # [N, F] or [nnz]; with a leading run dimension after dropout
+        self._copies: dict[int, tuple[Pattern, Tensor]] = {}
+        if x.layout == torch.sparse_csr:
+            counts = x.crow_indices().diff()
+            rows = torch.repeat_interleave(counts, output_size=x.values().numel())
+            shape = (x.shape[0], x.shape[1])
+            self._pattern = Pattern.from_coordinates(rows, x.col_indices(), shape)
+            self._values = x.values()
+
+    def dropout(self, share: float, streams: Sequence[torch.Generator]) -> "Features":
+        """Return features of R runs with a random `share` of entries zeroed, the rest scaled up.
+
+        Every run draws from its own stream. Only stored entries are drawn: dropping a zero changes
+        nothing.
+        """
+        kept = torch.empty((len(streams), *self._values.shape), device=self._values.device)
+        for run, stream in zip(kept, streams, strict=True):
+            run.bernoulli_(1 - share, generator=stream)
+        dropped = copy(self)
+        dropped._values = kept.mul_(self._values)
+        if share < 1:
+            dropped._values.div_(1 - share)
+        return dropped
+
+    def take(self, nodes: Tensor) -> "Features":
+        """Return the features of some nodes [n], with whatever was dropped before."""
+        taken = copy(self)
+        taken._copies = {}
+        taken.shape = torch.Size((nodes.numel(), self.shape[1]))
+        if self._pattern is None:
+            taken._values = self._values.index_select(-2, nodes)
+            return taken
+        indptr = self._pattern.indptr
+        length = indptr[nodes + 1] - indptr[nodes]
+        entries = ragged(indptr[nodes], length)
+        offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
+        taken._values = self._values[..., entries]
+        taken._pattern = Pattern(
+            offsets, self._pattern.indices[entries], (nodes.numel(), self.shape[1])
+        )
+        return taken
+
+    def project(self, weight: Tensor) -> Tensor:
+        """Return x·W [R, N, C] for the weights W [R, F, C] of R runs, differentiable in W."""
+        if self._pattern is None:
+            return self._values @ weight
+        runs, width, channels = weight.shape
+        pattern, values = self._pattern, self._values
+        if values.dim() == 2 and runs > 1:
+            pattern, order = self._repeated(runs)
+            values = values.flatten()[order]
+            stacked = weight.transpose(0, 1).reshape(width * runs, channels)
+        else:
+            values = values.flatten()
+            stacked = weight.transpose(0, 1).reshape(width, runs * channels)
+        return sparse_product(pattern, values, stacked).view(-1, runs, channels).transpose(0, 1)
+
+    def _repeated(self, runs: int) -> tuple[Pattern, Tensor]:
+        """Return the pattern of R copies and where its values lie among [R, nnz]; built once."""
+        if runs not in self._copies and self._pattern is not None:
+            self._copies[runs] = (self._pattern.repeat(runs), self._pattern.repeat_order(runs))
+        return self._copies[runs]
+
+
+def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
+    """Return the rows [n, F] of `x` [N, F], dense or CSR, at `nodes` [n]; the rest is not read."""
+    if x.layout != torch.sparse_csr:
+        return x[nodes]
+    indptr = x.crow_indices()
+    length = indptr[nodes + 1] - indptr[nodes]
+    entries = ragged(indptr[nodes], length)
+    offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
+    return torch.sparse_csr_tensor(
+        offsets,
+        x.col_indices()[entries],
+        x.values()[entries],
+        (nodes.numel(), x.shape[1]),
+        check_invariants=False,
+    )
+
+
+def _nodes_first(h: Tensor) -> Tensor:
+    """Return [R, N, C] as [N, R, C], contiguous; free where that is how it lies in memory."""
+    return h.transpose(0, 1).contiguous()
+
+
+Streams = Sequence[torch.Generator]
+
+
+def _glorot(streams: Streams, *shape: int) -> nn.Parameter:
+    bound = (6.0 / (shape[-2] + shape[-1])) ** 0.5
+    return _uniform(streams, bound, shape)
+
+
+def _uniform(streams: Streams, bound: float, shape: tuple[int, ...]) -> nn.Parameter:
+    """Draw [R, *shape] from ±bound, each run from its own stream."""
+    drawn = [torch.empty(shape).uniform_(-bound, bound, generator=stream) for stream in streams]
+    return nn.Parameter(torch.stack(drawn))
+
+
+Messages = tuple[Tensor, ...]
+
+
+class Layer(Protocol):
+    """What an entry of :data:`ENCODERS` is: a message-passing layer for R runs at once.
+
+    A layer is two halves: what every node says, node by node, and what a row hears of it. Together
+    they are the layer; apart, each can be computed for some nodes at a time.
+    """
+
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None: ...
+
+    def message(self, x: Features | Tensor) -> Messages:
+        """Return tensors [R, N, …] from features, or from a hidden layer [R, N, C]."""
+        ...
+
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width] that arrive at the M rows of `graph`."""
+        ...
+
+    def __call__(self, x: Features | Tensor, graph: Graph) -> Tensor:
+        """Return ``aggregate(message(x), graph)``."""
+        ...
+
+
+class _Layer(nn.Module, ABC):
+    """A layer made of its halves."""
+
+    @abstractmethod
+    def message(self, x: Features | Tensor) -> Messages:
+        """See :class:`Layer`."""
+
+    @abstractmethod
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """See :class:`Layer`."""
+
+    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        return self.aggregate(self.message(x), graph)
+
+
+def _narrow_or_product(x: Features | Tensor, weight: Tensor) -> Tensor:
+    """Return x·W, or x itself where it is narrower: A(xW) = (Ax)W, so that W can wait."""
+    if isinstance(x, Features):
+        return x.project(weight)
+    return x if weight.shape[1] < weight.shape[2] else x @ weight
+
+
+class GATLayer(_Layer):
+    """Graph attention: heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias.
+
+    Args:
+        in_width: F.
+        out_width: of all heads together; a multiple of `heads`.
+        heads: H.
+        streams: draw the initial weights, one for each of R runs.
+    """
+
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+        super().__init__()
+        if out_width % heads:
+            raise EraseError(
+                "a width that the attention heads divide",
+                f"width {out_width} with {heads} heads",
+                "Change hidden or heads so that one divides the other.",
+            )
+        self.heads = heads
+        self.weight = _glorot(streams, in_width, out_width)  # [R, F, H·C]
+        self.source = _glorot(streams, heads, out_width // heads)  # [R, H, C]
+        self.target = _glorot(streams, heads, out_width // heads)
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
+
+    def message(self, x: Features | Tensor) -> Messages:
+        """Return xW, or x where one head makes it narrower, and the scores [R, N, 2, H]."""
+        runs, in_width, out_width = self.weight.shape
+        vectors = torch.stack([self.source, self.target], -1)  # [R, H, C, 2]
+        if isinstance(x, Tensor) and self.heads == 1 and in_width < out_width:
+            return x, _scores(x, (self.weight @ vectors[:, 0])[..., None])
+        h = x.project(self.weight) if isinstance(x, Features) else x @ self.weight
+        # one product for the scores of all heads: a block per head, zero elsewhere
+        eye = torch.eye(self.heads, dtype=h.dtype, device=h.device)
+        blocks = vectors[..., None] * eye[:, None, None]  # [R, H, C, 2, H]
+        return h, _scores(h, blocks.reshape(runs, out_width, 2, self.heads))
+
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        h, scores = messages
+        runs, _, out_width = self.weight.shape
+        pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
+        of_nodes = scores.permute(2, 1, 0, 3)  # [2, N, R, H]
+        source, target = of_nodes[0].flatten(), graph.of_rows(of_nodes[1], 0).flatten()
+        around = attend(pattern, _nodes_first(h).view(source.numel(), -1), source, target)
+        around = around.view(graph.num_rows, runs, -1).transpose(0, 1)  # [R, M, C]
+        if h.shape[2] == out_width:
+            return around + self.bias
+        return torch.baddbmm(self.bias, around, self.weight)
+
+
+def _scores(h: Tensor, vectors: Tensor) -> Tensor:
+    """Return s and t [R, N, 2, H] of h [R, N, C] for `vectors` [R, C, 2, H]."""
+    scores: Tensor = (h @ vectors.flatten(2)).unflatten(2, (2, -1))
+    return scores
+
+
+class GCNLayer(_Layer):
+    """Graph convolution: D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used."""
+
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+        super().__init__()
+        self.weight = _glorot(streams, in_width, out_width)
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
+
+    def message(self, x: Features | Tensor) -> Messages:
+        """Return xW, or x where that is narrower."""
+        return (_narrow_or_product(x, self.weight),)
+
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        around = _aggregate(graph.normalised("symmetric", self_loops=True), messages[0])
+        return (
+            around if around.shape[2] == self.bias.shape[2] else around @ self.weight
+        ) + self.bias
+
+
+class SAGELayer(_Layer):
+    """GraphSAGE: mean of the neighbours' x W plus x W' plus a bias; `heads` is not used."""
+
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+        super().__init__()
+        bound = in_width**-0.5
+        self.neighbours = _uniform(streams, bound, (in_width, out_width))
+        self.itself = _uniform(streams, bound, (in_width, out_width))
+        # zero: a random one outweighs features whose rows sum to 1
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
+
+    def message(self, x: Features | Tensor) -> Messages:
+        """Return xW and xW', or x twice where that is narrower."""
+        return _narrow_or_product(x, self.neighbours), _narrow_or_product(x, self.itself)
+
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """Return the messages [R, M, out_width]."""
+        around, own = (
+            _aggregate(graph.normalised("row"), messages[0]),
+            graph.of_rows(messages[1], 1),
+        )
+        if around.shape[2] != self.bias.shape[2]:
+            around, own = around @ self.neighbours, own @ self.itself
+        return around + own + self.bias
+
+
+def _aggregate(operator: tuple[Pattern, Tensor], h: Tensor) -> Tensor:
+    """Return A h [R, M, C] for A [M, N] and h [R, N, C]."""
+    runs, _, channels = h.shape
+    around = sparse_product(*operator, _nodes_first(h).view(-1, runs * channels))
+    return around.view(-1, runs, channels).transpose(0, 1)
+
+
+class _RowNormalised(Function):
+    """f(h) / ‖g(h)‖₁ by rows, where f and g scale negative entries by a slope of their own.
+
+    On a CPU the rows pass in blocks that stay in the cache: whole tensors of temporaries would cost
+    more in fresh memory than in arithmetic.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
+        out, inverse = torch.empty_like(h), h.new_empty((*h.shape[:-1], 1))
+        tiny = torch.finfo(h.dtype).tiny  # below it a reciprocal overflows
+        for rows, scaled, scale in _row_blocks(h, out, inverse):
+            size = torch.linalg.vector_norm(rows, 1, dim=-1, keepdim=True)  # Σ|h|
+            below = 0.5 * (size - rows.sum(-1, keepdim=True))  # Σ max(−h, 0)
+            norm = size - (1 - norm_slope) * below
+            scale.copy_(torch.where(norm > tiny, norm.reciprocal(), 0.0))
+            torch.mul(leaky_relu(rows, numerator_slope), scale, out=scaled)
+        ctx.slopes = numerator_slope, norm_slope
+        ctx.save_for_backward(h, out, inverse)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        h, out, inverse = ctx.saved_tensors
+        numerator_slope, norm_slope = ctx.slopes
+        answer = torch.empty_like(h)
+        for grad, rows, scaled, scale, block in _row_blocks(grads[0], h, out, inverse, answer):
+            through_norm = (grad * scaled).sum(-1, keepdim=True) * scale
+            # entries above 0 get g·s − t, those below slope·g·s + slope'·t
+            passed = _leaky_backward(grad * scale, rows, numerator_slope, False)
+            lost = _leaky_backward(through_norm.expand_as(rows), rows, -norm_slope, False)
+            torch.sub(passed, lost, out=block)
+        return answer, None, None
+
+
+def _row_blocks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yield the same rows of tensors [..., N, C], a cache's worth at a time on a CPU."""
+    n = tensors[0].shape[-2]
+    size = n if tensors[0].is_cuda else _ROWS_IN_CACHE
+    return zip(*(tensor.split(max(size, 1), dim=-2) for tensor in tensors), strict=True)
+
+
+def _row_normalised(h: Tensor, numerator_slope: float, norm_slope: float) -> Tensor:
+    out: Tensor = _RowNormalised.apply(  # type: ignore[no-untyped-call]
+        h, numerator_slope, norm_slope
+    )
+    return out
+
+
+def activate(h: Tensor, kind: Activation) -> Tensor:
+    """Return `h` [..., C] through an activation, rows normalised where its name says so.
+
+    ``"leaky-l1"`` (hidden) and ``"l1-relu"`` (output) are those behind the published numbers: the
+    order matters, since rows that are normalised before the ReLU keep ‖z‖₁ ≤ 1 rather than = 1.
+    On ogbn-arxiv they are ``"relu-l1"`` and ``"l2-relu"``; that recipe divides the output by its L1
+    norm as well, which the L2 norm undoes. A zero row stays zero, and sends no gradient back.
+    """
+    match kind:
+        case "leaky-l1":
+            return _row_normalised(h, _LEAK, _LEAK)
+        case "relu-l1":
+            return _row_normalised(relu(h), 1.0, 1.0)
+        case "relu":
+            return relu(h)
+        case "l1-relu":
+            return _row_normalised(h, 0.0, 1.0)
+        case "l2-relu":
+            return relu(normalize(h, p=2.0, dim=-1))
+        case "l2":
+            return normalize(h, p=2.0, dim=-1)
+        case "none":
+            return h
+
+
+class Encoder(nn.Module):
+    """Two layers of one kind: z = out(layer₂(hid(layer₁(dropout(x))))), for R runs at once.
+
+    Args:
+        kind: a name in :data:`ENCODERS`.
+        in_width: F.
+        hidden: width of the hidden layer, all heads together.
+        width: D of the output.
+        heads: attention heads of the first layer; the second has one.
+        dropout: share of input entries dropped in training.
+        hidden_activation: see :func:`activate`.
+        output_activation: see :func:`activate`.
+        streams: draw the initial weights, one for each of the R runs the encoder holds.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        in_width: int,
+        hidden: int,
+        width: int,
+        heads: int,
+        dropout: float,
+        hidden_activation: Activation,
+        output_activation: Activation,
+        streams: Streams,
+    ) -> None:
+        super().__init__()
+        if kind not in ENCODERS:
+            raise EraseError(f"an encoder among {', '.join(ENCODERS)}", repr(kind), "Choose one.")
+        self.first = ENCODERS[kind](in_width, hidden, heads, streams)
+        self.second = ENCODERS[kind](hidden, width, 1, streams)
+        self.dropout = dropout
+        self.hidden_activation = hidden_activation
+        self.output_activation = output_activation
+
+    def hidden(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
+        """Return the hidden layer [R, M, hidden]; `dropout` streams mean training."""
+        if dropout is not None and self.dropout > 0:
+            x = x.dropout(self.dropout, dropout)
+        return activate(self.first(x, graph), self.hidden_activation)
+
+    def output(self, hidden: Tensor, graph: Graph) -> Tensor:
+        """Return z [R, M, width] from the hidden layer."""
+        return activate(self.second(hidden, graph), self.output_activation)
+
+    def forward(
+        self,
+        x: Features,
+        graph: Graph,
+        dropout: Streams | None = None,
+        *,
+        last: Graph | None = None,
+    ) -> Tensor:
+        """Return z [R, M, width]; with `dropout` streams as in training, without as in use.
+
+        Args:
+            x: features of the columns of `graph`.
+            graph: whom nodes listen to in the first layer.
+            dropout: a stream for each run.
+            last: whom they listen to in the second, its columns the rows of `graph`; None: the
+                same.
+        """
+        return self.output(self.hidden(x, graph, dropout), graph if last is None else last)
+
+    def hidden_from(self, messages: Messages, rows: Graph) -> Tensor:
+        """Return some rows of the hidden layer from what its layer says of all nodes."""
+        return activate(self.first.aggregate(messages, rows), self.hidden_activation)
+
+    def output_from(self, messages: Messages, rows: Graph) -> Tensor:
+        """Return some rows of z from what the second layer says of all nodes."""
+        return activate(self.second.aggregate(messages, rows), self.output_activation)
+
+
+ENCODERS: dict[str, type[Layer]] = {"gat": GATLayer, "gcn": GCNLayer, "sage": SAGELayer}

@@ -1,1 +1,0 @@
-"""Graphs that are too large for one step, or for one process."""

@@ -1,0 +1,1 @@
+"""The training loop, neighbour sampling and training in several processes."""

@@ -1,0 +1,508 @@
+"""The audit's page tells what was found, holds it compactly, and nothing else can run in it."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from erase.audit import Agreement, Audit
+from erase.audit.report import audit_data, audit_page, embedding
+from erase.audit.report.audit_blocks import Bar, Cards, Matrix, Pairs
+from erase.audit.report.audit_page import SCRIPTS, AuditPage, expected_errors, write_audit_page
+from erase.audit.report.class_marks import COLOURS, SHAPES, class_marks, contrast
+from erase.audit.report.embedding import directions, look_alikes, plane
+from erase.audit.report.page import Table, Text
+from synthetic_audits import CLASSES, planted_audit
+
+PAGES = ("#ffffff", "#14181d")  # the light and the dark background
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_maps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedding, "_TSNE_ITERATIONS", 250)
+        yield
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    return planted_audit(300)
+
+
+@pytest.fixture(scope="module")
+def page(audit: Audit) -> AuditPage:
+    return audit_page.audit_page(audit)
+
+
+@pytest.fixture(scope="module")
+def arrays(page: AuditPage) -> dict[str, NDArray[Any]]:
+    return unpacked(page)
+
+
+def unpacked(page: AuditPage) -> dict[str, NDArray[Any]]:
+    """Return the arrays as a script that knows only the format would read them."""
+    found = {}
+    for name, packed in page.data["arrays"].items():
+        raw = base64.b64decode(packed["data"])
+        if packed["type"] == "share":
+            steps = np.frombuffer(raw, "<u2")
+            found[name] = np.where(steps == 65535, np.nan, steps / 65534)
+        else:
+            found[name] = np.frombuffer(raw, np.dtype(packed["type"]).newbyteorder("<"))
+    return found
+
+
+def blocks(page: AuditPage, kind: type[Any]) -> list[Any]:
+    return [block for part in page.parts for block in part.body if isinstance(block, kind)]
+
+
+def words(page: AuditPage) -> str:
+    """Return the document's text, without its tags, its scripts and its data."""
+    html = re.sub(r"<(script|style).*?</\1>", "", page.html(), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
+
+
+def plain_neighbours(audit: Audit) -> list[set[int]]:
+    around: list[set[int]] = [set() for _ in audit.given]
+    for a, b in audit.edge_index.T.tolist():
+        around[a].add(b)
+    return around
+
+
+def test_how_noisy_in_sentences(audit: Audit, page: AuditPage) -> None:
+    labels = len(audit.issues)
+    flagged = [row for row in audit.issues.itertuples() if row.is_issue]
+    wrong = [row for row in flagged if row.verdict == "wrong"]
+    alarms = sum(row.quality for row in flagged)
+    assert 5 < len(wrong) < len(flagged) < labels
+    noisy, listed, false = blocks(page, Cards)[0].cards
+    assert noisy.number == "15%"
+    assert "12–20%" in noisy.detail
+    assert f"between {round(0.12 * labels)} and {round(0.195 * labels)} of {labels}" in noisy.detail
+    assert listed.number == str(len(flagged))
+    assert f"For {len(wrong)} of them" in listed.detail
+    assert f"for {len(flagged) - len(wrong)} we can't tell" in listed.detail
+    assert false.number == str(round(alarms))
+    assert f"{alarms / len(flagged):.0%} false alarms; you allowed 20%" in false.detail
+
+
+def test_verdicts_are_counted_once_each(audit: Audit, page: AuditPage) -> None:
+    table = audit.issues
+    unsure = table["verdict"] == "can't tell"
+    assert [(part.words, part.count) for part in blocks(page, Bar)[0].slices] == [
+        ("right", (table["verdict"] == "right").sum()),
+        ("can't tell, not flagged", (unsure & ~table["is_issue"]).sum()),
+        ("can't tell, flagged", (unsure & table["is_issue"]).sum()),
+        ("wrong, flagged", (table["verdict"] == "wrong").sum()),
+    ]
+
+
+def test_nothing_flagged_is_said() -> None:
+    audit = planted_audit(60)
+    clean = replace(
+        audit.decision,
+        is_issue=np.zeros(len(audit.issues), bool),
+        verdict=np.full(len(audit.issues), "right"),
+        expected_false_alarms=0.0,
+    )
+    page = audit_page.audit_page(replace(audit, decision=clean))
+    cards = blocks(page, Cards)[0].cards
+    assert [card.number for card in cards] == ["15%", "0"]
+    assert cards[1].detail == "No label is suspicious enough."
+
+
+def test_confused_pairs_come_by_expected_labels(audit: Audit, page: AuditPage) -> None:
+    sums = np.zeros((13, 13))
+    given = audit.given[audit.given >= 0]
+    for g, row in zip(given.tolist(), audit.decision.posterior, strict=True):
+        for true in range(13):
+            sums[true, g] += row[true]
+    np.testing.assert_allclose(expected_errors(given, audit.decision), sums)
+    np.fill_diagonal(sums, 0)
+    pairs = blocks(page, Pairs)[0].pairs
+    assert len(pairs) == 8
+    found = [sums[pair.true, pair.given] for pair in pairs]
+    np.testing.assert_allclose([pair.labels for pair in pairs], found)
+    assert found == sorted(sums.ravel(), reverse=True)[:8]
+    first = pairs[0]
+    called, told = CLASSES[first.true], CLASSES[first.given]
+    share = audit.decision.transition[first.true, first.given]
+    assert f"{called} called" in words(page)
+    assert (
+        f"about {round(first.labels)} labels. Of what is truly {called}, {share:.0%} "
+        f"({100 * 0.7 * share:.0f}–{1.3 * share:.0%}) is labelled {told}." in words(page)
+    )
+
+
+def test_the_matrix_is_true_by_given_with_intervals(audit: Audit) -> None:
+    value = np.array([[0.7, 0.3], [0.004, 0.996]])
+    marks = class_marks(["cat", "dog"])
+    matrix = Matrix([0, 1], marks, value, 0.5 * value, 0.5 + 0.5 * value)
+    cells = re.findall(r'<td [^>]*aria-label="([^"]*)">(.*?)</td>', matrix.html())
+    assert cells == [
+        ("Of what is truly cat, 70.0% is labelled cat (90% interval: 35–85%).", "70"),
+        ("Of what is truly cat, 30.0% is labelled dog (90% interval: 15–65%).", "30"),
+        ("Of what is truly dog, 0.4% is labelled cat (90% interval: 0–50%).", ""),
+        ("Of what is truly dog, 99.6% is labelled dog (90% interval: 50–100%).", "100"),
+    ]
+    assert re.findall(r"--share:([\d.]+)", matrix.html()) == ["1.00", "0.00"]  # blank has none
+    matrix = replace(matrix, value=np.array([[0.99, 0.01], [0.04, 0.96]]))
+    assert re.findall(r"--share:([\d.]+)", matrix.html()) == ["0.50", "1.00"]
+
+
+def test_many_classes_show_those_with_errors() -> None:
+    names = tuple(f"c{k}" for k in range(45))
+    audit = planted_audit(400, names)
+    given = audit.given[audit.given >= 0]
+    true = np.where(given < 5, given, 5 + (given - 4) % 40)  # the first five are never confused
+    decision = replace(audit.decision, posterior=np.eye(45)[true])
+    page = audit_page.audit_page(replace(audit, decision=decision))
+    assert blocks(page, Matrix)[0].classes == list(range(5, 45))
+    assert "The 40 classes of 45 with the most errors:" in words(page)
+
+
+def test_method_settings_and_notes(page: AuditPage) -> None:
+    told = words(page)
+    assert "The judge is erase. The given labels were dealt into 5 parts" in told
+    assert "Notes: 3 duplicate edges were dropped." in told
+    rows = blocks(page, Table)[0].rows
+    assert ["max_false_alarms", "0.2"] in rows
+    assert rows[-1] == ["seconds", "61"]
+
+
+def test_the_lead_counts(audit: Audit, page: AuditPage) -> None:
+    pairs = {frozenset(pair) for pair in audit.edge_index.T.tolist()}
+    assert f"300 nodes in 13 classes, {len(pairs):,} edges, and {len(audit.issues)} gi" in page.lead
+    assert "Models that had not seen a label agree with 72% of the labels; always " in page.lead
+    assert "naming the most common class would agree with 11%. Nothing here is proof" in page.lead
+
+
+def test_labels_that_cannot_be_judged_are_said_so() -> None:
+    audit = planted_audit(60)
+    n = len(audit.issues)
+    unknown = replace(
+        audit.decision,
+        agreement=Agreement(0.104, 0.11, 0.02, 0.2),
+        is_issue=np.zeros(n, bool),
+        verdict=np.full(n, "can't tell"),
+    )
+    page = audit_page.audit_page(replace(audit, decision=unknown))
+    assert "agree with 10% of the labels; always naming the most common class" in page.lead
+    assert "That may be chance, so this page cannot tell which labels are wrong" in page.lead
+    assert not blocks(page, Cards) + blocks(page, Bar) + blocks(page, Pairs) + blocks(page, Matrix)
+    assert "We cannot tell. Models that had not seen a label agree with 10.4% of the " in words(
+        page
+    )
+    assert "15%" not in page.lead + str([text.text for text in blocks(page, Text)])
+
+
+def test_the_page_says_that_only_doubtful_labels_are_flagged(page: AuditPage) -> None:
+    told = words(page)
+    assert "Among the labels for which another class is more probable" in told
+    assert "A label whose own class is the most probable is never flagged." in told
+    assert "have a correlation of 0.65: 0 is chance" in told
+    assert "Below 0.05 nothing is flagged." in told
+
+
+def test_arrays_hold_the_audit(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
+    labelled = audit.given >= 0
+    decision = audit.decision
+    assert arrays["id"].tolist() == list(range(300))
+    assert arrays["given"].tolist() == audit.given.tolist()
+    assert arrays["ranked"].tolist() == audit.issues["node"].tolist()
+    assert arrays["suggested"][labelled].tolist() == decision.suggested.tolist()
+    assert set(arrays["suggested"][~labelled]) == {-1}
+    assert arrays["flagged"][labelled].tolist() == decision.is_issue.tolist()
+    assert not arrays["flagged"][~labelled].any()
+    told = np.array(audit_data.VERDICTS)[arrays["verdict"][labelled]]
+    assert told.tolist() == decision.verdict.tolist()
+    by_node = audit.issues.sort_values("node")
+    for name, column in {
+        "quality": "quality",
+        "probability": "probability",
+        "agree": "neighbours_agree",
+    }.items():
+        np.testing.assert_allclose(arrays[name][labelled], by_node[column], atol=1e-5)
+        assert np.isnan(arrays[name][~labelled]).all()
+
+
+def test_arrays_hold_the_judges(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
+    for i in range(0, 300, 7):
+        row = audit.pred_probs[i]
+        best = sorted(range(13), key=lambda k: -row[k])[:4]
+        assert arrays["likely"][4 * i : 4 * i + 4].tolist() == best
+        np.testing.assert_allclose(arrays["likelyShare"][4 * i : 4 * i + 4], row[best], atol=1e-5)
+        if audit.given[i] >= 0:
+            given, suggested = audit.given[i], arrays["suggested"][i]
+            assert arrays["judgedGiven"][i] == pytest.approx(row[given], abs=1e-5)
+            assert arrays["judgedSuggested"][i] == pytest.approx(row[suggested], abs=1e-5)
+        else:
+            assert np.isnan(arrays["judgedGiven"][i])
+
+
+def test_arrays_hold_the_edges(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
+    around: list[set[int]] = [set() for _ in range(300)]
+    ends = iter(arrays["edgeTo"].tolist())
+    for a, count in enumerate(arrays["edgeCount"].tolist()):
+        for _ in range(count):
+            b = next(ends)
+            around[a].add(b)
+            around[b].add(a)
+    assert next(ends, None) is None
+    assert around == plain_neighbours(audit)
+    assert arrays["degree"].tolist() == [len(nodes) for nodes in around]
+
+
+def test_arrays_hold_look_alikes(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
+    z = audit.embedding.astype(np.float64)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    alike = arrays["alike"].reshape(-1, 8)
+    cosine = arrays["alikeCosine"].reshape(-1, 8)
+    assert len(alike) == len(audit.issues)
+    for rank in range(0, len(alike), 11):
+        node = int(audit.issues["node"][rank])
+        others = [j for j in range(300) if audit.given[j] >= 0 and j != node]
+        best = sorted(others, key=lambda j: -float(z[node] @ z[j]))[:8]
+        assert alike[rank].tolist() == best
+        np.testing.assert_allclose(cosine[rank], z[best] @ z[node], atol=1e-5)
+
+
+def test_names_travel(audit: Audit, page: AuditPage) -> None:
+    assert page.data["names"] == list(audit.node_names or ())
+    assert [mark["name"] for mark in page.data["classes"]] == list(CLASSES)
+    unnamed = replace(audit, node_names=None, issues=audit.issues.drop(columns="name"))
+    assert audit_page.audit_page(unnamed).data["names"] is None
+
+
+def test_look_alikes_are_found_for_the_most_suspicious() -> None:
+    assert audit_data._with_look_alikes(500) == 500
+    assert audit_data._with_look_alikes(20_000) == 20_000
+    assert audit_data._with_look_alikes(50_000) == 8_000
+    assert audit_data._with_look_alikes(10_000_000) == 2_000
+
+
+def test_look_alikes_in_blocks_and_with_few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = directions(np.random.default_rng(0).normal(size=(50, 4)))
+    nodes, among = np.arange(0, 50, 3), np.arange(10, 40)
+    whole = look_alikes(unit, nodes, among, 5)
+    monkeypatch.setattr(embedding, "_BLOCK", 64)  # two rows at a time
+    parts = look_alikes(unit, nodes, among, 5)
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(a, b)
+    few, cosine = look_alikes(unit, np.array([3, 4]), np.array([3, 7]), 3)
+    assert few.tolist() == [[7, -1, -1], [*sorted([3, 7], key=lambda j: -unit[4] @ unit[j]), -1]]
+    assert cosine[0, 1:].tolist() == [0, 0]
+    nobody, _ = look_alikes(unit, np.array([3]), np.array([], int), 2)
+    assert nobody.tolist() == [[-1, -1]]
+
+
+def test_directions_have_length_one_and_zero_stays_zero() -> None:
+    unit = directions(np.array([[3.0, 4.0], [0, 0], [-1e-300, 0], [1e300, 1e300]]))
+    expected = np.array([[0.6, 0.8], [0, 0], [-1, 0], [np.sqrt(0.5), np.sqrt(0.5)]])
+    np.testing.assert_allclose(unit.astype(float), expected, rtol=1e-6)
+
+
+def test_the_map_keeps_classes_together_and_is_the_same_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedding, "_TSNE_ITERATIONS", 500)
+    audit = planted_audit(200, CLASSES[:4], noise=0.0, unlabelled=0.0)
+    unit = directions(audit.embedding)
+    places = plane(unit, seed=1)
+    np.testing.assert_array_equal(places, plane(unit, seed=1))
+    assert places.min() >= 0
+    assert places.max() <= 1
+    assert np.ptp(places, axis=0).max() == pytest.approx(1)
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
+    np.fill_diagonal(distance, np.inf)
+    nearest = audit.given[distance.argmin(1)]
+    assert (nearest == audit.given).mean() > 0.7  # by chance a quarter
+
+
+def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "_TSNE_NODES", 100)
+    monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 40)
+    monkeypatch.setattr(embedding, "_BLOCK", 400)  # ten rows at a time
+    mapped = []
+
+    def recorded(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+        mapped.append(points)
+        return np.sin(9 * points[:, :2])  # any map will do
+
+    monkeypatch.setattr(embedding, "_tsne", recorded)
+    unit = directions(np.random.default_rng(0).normal(size=(150, 6)))
+    found = plane(unit, seed=0)
+    sample = mapped[0]
+    assert sample.shape == (40, 6)
+    places = np.sin(9 * sample[:, :2])
+    points = embedding._principal_components(unit, 50)
+    expected = np.zeros((150, 2))
+    for i, point in enumerate(points):
+        squared = ((sample - point) ** 2).sum(1)
+        guides = np.argsort(squared)[:5]
+        if squared.min() < 1e-12:
+            expected[i] = places[squared.argmin()]  # it is in the sample
+            continue
+        weights = 1 / squared[guides]
+        expected[i] = (weights[:, None] * places[guides]).sum(0) / weights.sum()
+    low, high = expected.min(0), expected.max(0)
+    expected = (expected - (low + high) / 2) / (high - low).max() + 0.5
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_principal_components_are_those_of_the_singular_values() -> None:
+    unit = directions(np.random.default_rng(0).normal(size=(30, 5)) * [1, 2, 3, 4, 5])
+    left, scale, right = np.linalg.svd((unit - unit.mean(0)).astype(float), full_matrices=False)
+    expected = left * scale * np.sign(right[range(5), np.abs(right).argmax(1)])
+    np.testing.assert_allclose(embedding._principal_components(unit, 3), expected[:, :3], atol=1e-5)
+
+
+@pytest.mark.parametrize(("nodes", "width"), [(0, 3), (1, 3), (2, 1), (4, 2), (9, 1), (7, 60)])
+def test_any_embedding_has_a_map(nodes: int, width: int) -> None:
+    z = np.random.default_rng(0).normal(size=(nodes, width))
+    places = plane(directions(z))
+    assert places.shape == (nodes, 2)
+    assert np.isfinite(places).all()
+
+
+def test_a_huge_graph_is_cut_around_the_suspicious(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = planted_audit(400)
+    whole = unpacked(audit_page.audit_page(audit))
+    monkeypatch.setattr(audit_data, "_NODES", 120)
+    monkeypatch.setattr(audit_data, "_FEWEST_WITH_LOOK_ALIKES", 3)
+    monkeypatch.setattr(audit_data, "_SIMILARITIES", 0)
+    page = audit_page.audit_page(audit)
+    arrays = unpacked(page)
+    kept = arrays["id"].tolist()
+    assert kept == sorted(set(kept))
+    assert len(kept) == 120
+    assert page.data["nodes"] == 400
+    assert page.data["labels"] == len(audit.issues)
+    assert page.data["names"] == [f"package {i}" for i in kept]
+    ranked = audit.issues["node"].tolist()
+    assert set(ranked[:30]) <= set(kept)  # a quarter
+    assert [kept[i] for i in arrays["ranked"].tolist()] == [i for i in ranked if i in kept]
+    around = plain_neighbours(audit)
+    assert not all(around[i] <= set(kept) for i in ranked[:30])
+    assert all(around[i] <= set(kept) for i in ranked[:6])
+    assert arrays["degree"].tolist() == [len(around[i]) for i in kept]
+    ends = [kept[j] for j in arrays["edgeTo"].tolist()]
+    starts = np.repeat(kept, arrays["edgeCount"]).tolist()
+    inside = {(a, b) for a in kept for b in around[a] if b in kept and a < b}
+    assert set(zip(starts, ends, strict=True)) == inside
+    assert [kept[j] for j in arrays["alike"].tolist()] == whole["alike"][: 3 * 8].tolist()
+
+
+def test_too_many_edges_leave_those_of_suspicious_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = planted_audit(200)
+    monkeypatch.setattr(audit_data, "_EDGES", 100)
+    arrays = unpacked(audit_page.audit_page(audit))
+    starts = np.repeat(np.arange(200), arrays["edgeCount"]).tolist()
+    found = set(zip(starts, arrays["edgeTo"].tolist(), strict=True))
+    assert len(found) == 100
+    around = plain_neighbours(audit)
+    for node in audit.issues["node"].tolist()[:5]:
+        assert {(min(node, j), max(node, j)) for j in around[node]} <= found
+
+
+def test_marks_tell_classes_apart() -> None:
+    marks = class_marks([f"{'ab'[k % 2]} class {k}" for k in range(69)] + ["", "éé", "7", "7"])
+    assert len({mark.code for mark in marks}) == 73
+    assert max(len(mark.code) for mark in marks) <= 3
+    assert len({(mark.colour, mark.shape) for mark in marks[:70]}) == 70
+    for colour in COLOURS:
+        for background in PAGES:
+            assert contrast(colour, background) >= 3  # WCAG for graphics
+    for mark in marks:
+        assert contrast(mark.colour, mark.ink) >= 4.5  # and for text
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert {mark.shape for mark in marks} == set(SHAPES)
+
+
+def test_the_scripts_know_every_shape() -> None:
+    script = files("erase.audit.report").joinpath("web", "elements.js").read_text(encoding="utf-8")
+    outlines = script[script.index("SHAPES = {") : script.index("};")]
+    assert re.findall(r"^  (\w+):", outlines, flags=re.MULTILINE) == list(SHAPES)
+
+
+def test_every_file_of_the_page_is_shipped_and_used() -> None:
+    shipped = {file.name for file in files("erase.audit.report").joinpath("web").iterdir()}
+    assert shipped == {*SCRIPTS, "audit.css", "labels.html", "map.html", "node.html"}
+
+
+def test_the_file_needs_nothing_else_and_runs_nothing_else(tmp_path: Path, audit: Audit) -> None:
+    path = tmp_path / "deep" / "report.html"
+    write_audit_page(audit, path, name="towns & <b>")
+    html = path.read_text(encoding="utf-8")
+    assert html.startswith("<!DOCTYPE html>")
+    assert html.endswith("</html>\n")
+    assert "<title>Which labels are wrong? towns &amp; &lt;b&gt;</title>" in html
+    assert set(re.findall(r"https?://[^\"'\s)]+", html)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")", html)
+    module = html[html.index('<script type="module">') + 22 : html.rindex("</script>")]
+    digest = base64.b64encode(hashlib.sha256(module.encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{digest}'; style-src" in html
+    assert "'unsafe-inline'" not in html[: html.index("style-src")]
+    data = re.search(r'id="data">(.*?)</script>', html, flags=re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["names"][3] == "package 3"
+
+
+def test_hostile_names_stay_texts(tmp_path: Path) -> None:
+    names = [f"package {i}" for i in range(40)]
+    names[:4] = ["</script><script>alert(1)</script>", "<!--<script>", "\ud800", "\x00'\"&"]
+    classes = ("<img src=x onerror=alert(2)>", 'a" onfocus="alert(3)', "c & d")
+    audit = planted_audit(40, classes, node_names=tuple(names), notes=("<i>",))
+    path = tmp_path / "report.html"
+    audit.to_html(path)
+    html = path.read_text(encoding="utf-8")
+    assert html.count("<script") == 2
+    assert html.count("</script>") == 2
+    assert "<!--" not in html
+    assert "<img" not in html
+    assert "<i>" not in html
+    assert 'a" onfocus' not in html.replace('\\"', "")
+    data = re.search(r'id="data">(.*?)</script>', html, flags=re.DOTALL)
+    assert data is not None
+    read = json.loads(data[1])["names"]
+    assert read == ["</script><script>alert(1)</script>", "<!--<script>", "?", *names[3:]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": 2, "class_names": ("a", "b"), "unlabelled": 0.0},
+        {"nodes": 30, "class_names": ("a", "b"), "degree": 0.0},
+        {"nodes": 40, "unlabelled": 0.0, "noise": 0.0},
+    ],
+)
+def test_small_and_clean_graphs_have_a_page(changes: dict[str, Any]) -> None:
+    audit = planted_audit(**changes)
+    page = audit_page.audit_page(replace(audit, settings={}, notes=()))
+    assert "Which labels are wrong?" in words(page)
+    assert len(unpacked(page)["id"]) == changes["nodes"]
+
+
+def test_no_pair_is_confused() -> None:
+    audit = planted_audit(40, CLASSES[:3])
+    sure = replace(audit.decision, posterior=np.eye(3)[audit.given[audit.given >= 0]])
+    page = audit_page.audit_page(replace(audit, decision=sure))
+    assert not blocks(page, Pairs)
+    assert "No two classes seem to be confused." in [text.text for text in blocks(page, Text)]
+
+
+def test_fifty_thousand_nodes_make_a_small_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 20)  # t-SNE's time is not what is tested
+    monkeypatch.setattr(audit_data, "_SIMILARITIES", 0)
+    html = audit_page.audit_page(planted_audit(50_000)).html()
+    assert len(html) < 8_000_000

@@ -1,0 +1,337 @@
+"""`erase audit` and `erase fit --clean` as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import erase
+from conftest import meaningless_graph, two_communities
+from erase.audit import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
+from erase.bench.detection import score_audit
+from erase.cli import _parser, main
+from erase.data.files import read_json, write_graph
+from erase.methods import METHODS
+
+FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html"}
+QUICK = ["--method", "label-propagation", "--device", "cpu"]
+SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    data = two_communities(size=40, classes=3)
+    data.class_names = ["apple", "pear", "plum"]
+    data.node_names = [f"node {i}" for i in range(data.num_nodes)]
+    write_graph(data, tmp_path / "fruit.npz")
+    return tmp_path / "fruit.npz"
+
+
+def test_the_audit_is_written_as_files_people_can_open(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["audit", str(graph), "--out", str(out), *QUICK]) == 0
+    assert {p.name for p in out.iterdir()} == FILES
+    found = erase.audit(erase.read_graph(graph), method="label-propagation")
+    issues = pd.read_csv(out / "issues.csv")
+    pd.testing.assert_frame_equal(issues, found.issues)
+    told = read_json(out / "summary.json")
+    assert told["settings"]["graph"] == str(graph)
+    assert told["labels"] == 90
+    printed = capsys.readouterr()
+    assert "90 given labels of 120 nodes" in printed.out
+    assert f"{100 * found.decision.noise_rate.value:.1f}%" in printed.out
+    rate, known = found.decision.noise_rate, found.decision.agreement
+    assert f"(90 % interval: {rate.low:.1%} to {rate.high:.1%})" in printed.out
+    assert f"agree with {known.model:.1%} of the labels, the most common class with " in printed.out
+    assert f"{known.majority:.1%} (correlation {known.correlation:.2f}, " in printed.out
+    assert str(out / "report.html") in printed.out
+    flagged = issues[issues["is_issue"]]["name"]
+    assert all(name in printed.out for name in flagged.head(10))
+    assert f"{FOLDS} models at once" in printed.err
+
+
+def test_json_is_the_summary_and_nothing_else(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["audit", str(graph), "--out", str(tmp_path), "--json", "--quiet", *QUICK])
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == read_json(tmp_path / "summary.json")
+    assert captured.err == ""
+
+
+def test_quiet_says_nothing(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["audit", str(graph), "--out", str(tmp_path / "out"), "--quiet", *QUICK])
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+
+
+def test_known_noise_shows_how_good_the_audit_was(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = ["--noise", "symmetric:0.3", "--seed", "2"]
+    main(["audit", str(graph), "--out", str(tmp_path), *noise, *QUICK])
+    clean = erase.read_graph(graph)
+    given = erase.corrupt(clean, "symmetric", 0.3, seed=2, on="train+val")
+    expected = score_audit(erase.audit(given, method="label-propagation", seed=2), clean)
+    told = read_json(tmp_path / "summary.json")
+    assert told["scores"] == pytest.approx(expected)
+    assert told["noise"] == "symmetric:0.3"
+    assert expected["mislabelled"] > 10
+    printed = capsys.readouterr().out
+    assert f"{expected['mislabelled']} of 90 labels wrong" in printed
+    assert f"auroc {expected['auroc']:.3f}" in printed
+
+
+def test_all_labels_are_judged_where_asked_for(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["audit", str(graph), "--out", str(tmp_path), *QUICK])
+    assert len(pd.read_csv(tmp_path / "issues.csv")) == 90
+    assert "30 labels of test nodes are not judged (--all-labels)" in capsys.readouterr().err
+    main(["audit", str(graph), "--out", str(tmp_path), "--all-labels", *QUICK])
+    assert len(pd.read_csv(tmp_path / "issues.csv")) == 120
+    assert "--all-labels" not in capsys.readouterr().err
+
+
+def test_options_reach_the_audit(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def watch(task: Any, **options: Any) -> erase.Audit:
+        seen.update(options)
+        return erase.audit(task, method="label-propagation", folds=2)
+
+    monkeypatch.setattr("erase.cli.audit", watch)
+    more = ["--folds", "3", "--max-false-alarms", "0.1", "--seed", "4", "--parquet"]
+    told = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
+    main([*told, *more, "--set", "trust=0.3"])
+    assert (tmp_path / "issues.parquet").exists()
+    judge = seen.pop("method")
+    assert seen == {"folds": 3, "max_false_alarms": 0.1, "seed": 4, "progress": False}
+    expected = erase.ERASE(seed=4, trust=0.3, epochs=JUDGE_EPOCHS)
+    assert judge.get_params() == expected.get_params()
+    main([*told, "--set", "epochs=7"])
+    assert seen["method"].epochs == 7
+    main([*told, "--preset", "paper"])
+    assert seen["method"].normalisation == "symmetric"
+    main(["audit", str(graph), "--out", str(tmp_path), "--quiet"])
+    usual = METHODS[JUDGE](**judge_params(JUDGE))
+    assert (seen["folds"], type(seen["method"])) == (FOLDS, type(usual))
+    assert seen["method"].get_params() == usual.get_params()
+
+
+@pytest.mark.parametrize("name", ["pubmed", "ogbn-arxiv"])
+def test_a_file_called_like_a_dataset_brings_no_settings(name: str, tmp_path: Path) -> None:
+    write_graph(two_communities(size=40, classes=3), tmp_path / f"{name}.npz")
+    told = ["audit", str(tmp_path / f"{name}.npz"), "--out", str(tmp_path), "--quiet"]
+    for method in ("ce", "erase"):
+        main([*told, "--method", method, "--folds", "2", *SMALL])
+        found = read_json(tmp_path / "summary.json")["settings"]["parameters"]
+        usual = METHODS[method](hidden=16, heads=2, epochs=5, device="cpu").get_params()
+        assert found == {**usual, "num_neighbors": list(usual["num_neighbors"])}
+
+
+def test_a_column_of_ids_does_not_make_right_labels_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = two_communities(size=60, classes=3)
+    del data.x
+    write_graph(data, tmp_path / "graph")
+    file = tmp_path / "graph" / "nodes.csv"
+    rng = np.random.default_rng(0)
+    pd.read_csv(file).assign(paper=rng.permutation(180) + 31_336).to_csv(file, index=False)
+    out = tmp_path / "out"
+    assert main(["audit", str(tmp_path / "graph"), "--out", str(out), "--all-labels"]) == 0
+    assert "Not used as features: 1 column: 'paper'." in capsys.readouterr().err
+    told = read_json(out / "summary.json")
+    assert any("structural features" in note for note in told["notes"])
+    assert told["noise_rate"]["value"] < 0.1
+
+
+def test_defaults() -> None:
+    told = vars(_parser().parse_args(["audit", "g"]))
+    del told["run"]
+    assert told == {
+        "graph": "g",
+        "out": None,
+        "method": JUDGE,
+        "preset": "reference",
+        "set": [],
+        "folds": FOLDS,
+        "max_false_alarms": 0.2,
+        "all_labels": False,
+        "noise": None,
+        "parquet": False,
+        "seed": 0,
+        "device": "auto",
+        "json": False,
+        "quiet": False,
+        "hint": "",
+        "precision": "float32",
+        "deterministic": False,
+    }
+
+
+def test_the_folder_is_named_after_the_graph(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["audit", "fruit.npz", "--quiet", *QUICK])
+    assert {p.name for p in (tmp_path / "out" / "fruit-audit").iterdir()} == FILES
+
+
+def test_a_graph_without_errors_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = two_communities(size=60)
+    same = data.y[data.edge_index[0]] == data.y[data.edge_index[1]]
+    data.edge_index = data.edge_index[:, same]
+    write_graph(data, tmp_path / "easy.npz")
+    out = str(tmp_path / "out")
+    main(["audit", str(tmp_path / "easy.npz"), "--max-false-alarms", "0", "--out", out, *QUICK])
+    assert "No label is suspicious enough to be flagged." in capsys.readouterr().out
+
+
+def test_labels_that_cannot_be_judged_are_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(meaningless_graph(), tmp_path / "random.npz")
+    out = tmp_path / "out"
+    assert main(["audit", str(tmp_path / "random.npz"), "--out", str(out), *QUICK]) == 0
+    told = read_json(out / "summary.json")
+    assert told["agreement"]["is_informative"] is False
+    assert told["flagged"] == 0
+    known = erase.audit(meaningless_graph(), method="label-propagation").decision.agreement
+    assert told["agreement"]["model"] == known.model
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"120 given labels of 120 nodes: {known}.\nThat may be chance.")
+    assert "are wrong (90 %" not in printed
+    assert "No label is suspicious enough" not in printed
+    labels = pd.read_csv(out / "labels_clean.csv")
+    assert not labels["changed"].any()
+    assert "That may be chance, so this page cannot tell" in (out / "report.html").read_text(
+        "utf-8"
+    )
+
+
+def test_fit_does_not_correct_labels_that_cannot_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(meaningless_graph(), tmp_path / "random.npz")
+    out = tmp_path / "out"
+    fit = ["fit", str(tmp_path / "random.npz"), "--method", "ce", *SMALL, "--quiet"]
+    assert main([*fit, "--clean", "--out", str(out)]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("erase: expected labels that the audit can tell right from wrong, for ")
+    assert f"Leave out --clean, or label more nodes; the audit is in {out / 'audit'}." in line
+    assert read_json(out / "audit" / "summary.json")["flagged"] == 0
+    assert not (out / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "Datasets: cora"),
+        (["nowhere.npz"], "nowhere.npz"),
+        (["debian", "--set", "tust=1"], "Correct the name"),
+        (["debian", "--method", "erase", "--set", "trust=2"], "trust"),
+        (["debian", "--noise", "symmetric"], "symmetric:0.3"),
+        (["debian", "--noise", "typo:0.3"], "symmetric, pair"),
+        (["debian", "--device", "abacus"], "'auto', 'cpu' or 'cuda'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_a_sentence_and_leaves_nothing(
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("erase: expected ")
+    assert said in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--folds", "1"], "at least 2 folds"),
+        (["--max-false-alarms", "2"], "share from 0 to 1"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_bad_options_are_refused_before_training(
+    options: list[str], said: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(graph), "--out", str(tmp_path / "out"), *options, *QUICK]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_pyarrow_parquet_is_refused_before_training(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("erase.data.files.find_spec", lambda name: None)
+    assert main(["audit", str(graph), "--out", str(tmp_path / "out"), "--parquet", *QUICK]) == 2
+    assert "graph-erase[parquet]" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_fit_on_corrected_labels_is_the_audit_and_then_a_fit(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = ["--noise", "symmetric:0.3", "--validation", "noisy", "--seed", "2"]
+    out = tmp_path / "out"
+    fit = ["fit", str(graph), "--method", "ce", *noise, *SMALL, "--clean", "--out", str(out)]
+    assert main(fit) == 0
+    clean = erase.read_graph(graph)
+    given = erase.corrupt(clean, "symmetric", 0.3, seed=2, on="train+val")
+    found = erase.audit(given, seed=2, device="cpu")
+    method = erase.CrossEntropy(hidden=16, heads=2, epochs=5, seed=2, device="cpu")
+    expected = method.fit(found.clean_graph(given))
+    saved = erase.load_model(out / "model.safetensors")
+    np.testing.assert_allclose(saved.predict_proba(), expected.predict_proba(), atol=1e-5)
+    told = read_json(out / "summary.json")
+    full = found.summary()
+    assert told["clean"]["wrong"] == full["wrong"] > 0
+    assert told["clean"]["cannot_tell"] == full["cannot_tell"]
+    assert told["clean"]["noise_rate"]["value"] == pytest.approx(full["noise_rate"]["value"])
+    assert (out / "audit" / "labels_clean.csv").exists()
+    wrong = (given.y != clean.y) & clean.train_mask
+    assert told["scores"]["mislabelled"] == int(wrong.sum())  # against what was given
+    assert "corrected labels" in capsys.readouterr().err
+    plain = tmp_path / "plain"
+    main(["fit", str(graph), "--method", "ce", *noise, *SMALL, "--out", str(plain), "--quiet"])
+    assert read_json(plain / "summary.json")["clean"] is None
+    other = erase.load_model(plain / "model.safetensors")
+    assert not np.allclose(saved.predict_proba(), other.predict_proba(), atol=1e-3)
+
+
+def test_the_installed_command_audits(graph: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "erase", "audit", str(graph), "--out", str(tmp_path / "out")]
+    done = subprocess.run([*command, *QUICK], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "given labels" in done.stdout
+    assert {p.name for p in (tmp_path / "out").iterdir()} == FILES
+
+
+@pytest.mark.slow
+def test_debian_is_audited_in_three_minutes(tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    assert main(["audit", "debian", "--device", "cpu", "--out", str(tmp_path), "--quiet"]) == 0
+    told = read_json(tmp_path / "summary.json")
+    assert told["seconds"] < 180
+    assert told["labels"] == 650

@@ -1,0 +1,352 @@
+"""Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
+
+from itertools import permutations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given as drawn_by_chance
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+from sklearn.metrics import matthews_corrcoef, roc_auc_score
+
+from erase.audit.decision import _rate_interval, agreement, decide, flag, verdicts
+from erase.errors import EraseError
+
+Floats = NDArray[np.float64]
+
+
+def drawn(
+    n: int, transition: Floats, seed: int = 0, spread: float = 3.0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return true classes [n], given ones [n] and the true posteriors [n, K] of random nodes."""
+    rng = np.random.default_rng(seed)
+    k = len(transition)
+    logits = spread * rng.normal(size=(n, k))
+    proba = np.exp(logits - logits.max(1, keepdims=True))
+    proba /= proba.sum(1, keepdims=True)
+    true = np.array([rng.choice(k, p=row) for row in proba])
+    given = np.array([rng.choice(k, p=transition[c]) for c in true])
+    return true, given, proba
+
+
+def symmetric(k: int, rate: float) -> Floats:
+    matrix = np.full((k, k), rate / (k - 1))
+    np.fill_diagonal(matrix, 1 - rate)
+    return matrix
+
+
+def pairwise(k: int, rate: float) -> Floats:
+    return (1 - rate) * np.eye(k) + rate * np.roll(np.eye(k), 1, axis=1)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("kind", [symmetric, pairwise])
+@pytest.mark.parametrize("distortion", [1.0, 0.5])
+def test_rate_transition_and_false_alarms_are_those_of_the_draw(
+    rate: float, kind: object, distortion: float
+) -> None:
+    transition = (symmetric if kind is symmetric else pairwise)(4, rate)
+    true, given, proba = drawn(3_000, transition)
+    told = proba**distortion  # a judge that is less sure than it may be
+    found = decide(given, told / told.sum(1, keepdims=True), max_false_alarms=0.2)
+    wrong = given != true
+    assert found.noise_rate.value == pytest.approx(wrong.mean(), abs=0.03)
+    assert found.noise_rate.low <= found.noise_rate.value <= found.noise_rate.high
+    assert found.noise_rate.high - found.noise_rate.low < 0.08
+    np.testing.assert_allclose(found.transition, transition, atol=0.08)
+    np.testing.assert_allclose(found.transition.sum(1), 1)
+    assert (found.transition_low <= found.transition).all()
+    assert (found.transition <= found.transition_high).all()
+    if rate:
+        assert roc_auc_score(wrong, -found.quality) > 0.85
+        promised = found.expected_false_alarms
+        assert 0.1 < promised <= 0.2
+        chance = 0.02 + 3 * np.sqrt(promised * (1 - promised) / found.is_issue.sum())
+        assert np.mean(~wrong[found.is_issue]) == pytest.approx(promised, abs=chance)
+        assert found.is_issue.sum() > 0.5 * wrong.sum() if rate == 0.3 else found.is_issue.any()
+    for low in (0.0, 0.2, 0.4, 0.6, 0.8):  # quality means what it says
+        inside = (found.quality >= low) & (found.quality < low + 0.2)
+        if inside.sum() > 100:
+            assert np.mean(~wrong[inside]) == pytest.approx(found.quality[inside].mean(), abs=0.12)
+
+
+def test_flags_are_the_largest_set_within_the_limit() -> None:
+    quality = np.array([0.9, 0.1, 0.5, 0.0, 0.3])
+    assert np.flatnonzero(flag(quality, 0.2)).tolist() == [1, 3, 4]  # mean 0.133; 0.225 is next
+    assert np.flatnonzero(flag(quality, 0.225)).tolist() == [1, 2, 3, 4]
+    assert not flag(quality[:3], 0.05).any()
+    assert flag(quality, 1.0).all()
+    assert flag(np.array([]), 0.5).tolist() == []
+
+
+def test_labels_of_equal_quality_share_their_fate() -> None:
+    assert not flag(np.array([0.3, 0.3, 0.3]), 0.2).any()
+    flagged = flag(np.array([0.0, 0.5, 0.5, 0.5]), 0.3)
+    assert flagged.tolist() == [True, False, False, False]  # a part of the ties would fit
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.05, 0.2, 0.5, 1.0])
+def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
+    _, given, proba = drawn(400, pairwise(5, 0.3))
+    found = decide(given, proba, max_false_alarms=limit)
+    assert found.expected_false_alarms <= limit
+    if found.is_issue.any():
+        assert found.expected_false_alarms == pytest.approx(found.quality[found.is_issue].mean())
+        assert found.threshold == found.quality[found.is_issue].max()
+    other = found.suggested != given
+    assert other[found.is_issue].all()
+    if found.is_issue.any() and limit < 0.5:
+        assert (found.quality[other & ~found.is_issue] > found.threshold).all()
+    assert found.is_issue.sum() == (other.sum() if limit >= 0.5 else found.is_issue.sum())
+    wrong = found.is_issue & (found.posterior.max(1) > 0.5)
+    assert ((found.verdict == "wrong") == wrong).all()
+    assert ((found.verdict == "right") == (found.quality > 0.5)).all()
+    assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:
+    """A judge that is sure and right leaves room for false alarms, which nobody has to use up."""
+    true, given, proba = drawn(2_000, symmetric(4, 0.1), spread=30.0)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert (found.suggested != given)[found.is_issue].all()
+    assert found.quality[found.is_issue].max() < 0.5
+    assert found.is_issue.sum() == pytest.approx((given != true).sum(), rel=0.05)
+    assert found.expected_false_alarms < 0.05
+    everything = decide(given, proba, max_false_alarms=1.0)
+    assert (everything.is_issue == (everything.suggested != given)).all()
+
+
+def test_verdicts_by_hand() -> None:
+    posterior = np.array(
+        [
+            [0.1, 0.9, 0.0],  # another class is more probable than all others together
+            [0.3, 0.4, 0.3],  # another class is the most probable, but not by so much
+            [0.4, 0.3, 0.3],  # the given class is the most probable, though hardly
+            [0.9, 0.1, 0.0],
+            [0.2, 0.4, 0.4],
+            [0.5, 0.5, 0.0],  # no class is more probable than the given one
+        ]
+    )
+    given = np.array([0, 0, 0, 0, 1, 1])
+    flagged, verdict = verdicts(given, posterior, 0.2)
+    assert flagged.tolist() == [True, True, False, False, False, False]
+    unsure = ["can't tell"]
+    assert verdict.tolist() == ["wrong", *unsure * 2, "right", *unsure * 2]
+    flagged, verdict = verdicts(given, posterior, 0.15)
+    assert flagged.tolist() == [True] + [False] * 5
+    flagged, verdict = verdicts(given, posterior, 0.0)
+    assert not flagged.any()
+    assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
+
+
+def test_the_correlation_of_chosen_classes_is_that_of_matthews() -> None:
+    rng = np.random.default_rng(0)
+    given = rng.choice(4, size=200, p=[0.6, 0.2, 0.1, 0.1])
+    chosen = np.where(rng.random(200) < 0.4, given, rng.integers(4, size=200))
+    found = agreement(given, np.eye(4)[chosen])
+    assert found.correlation == pytest.approx(matthews_corrcoef(given, chosen))
+    assert found.model == np.mean(chosen == given)
+    assert found.majority == np.bincount(given).max() / 200
+    assert agreement(given, np.eye(4)[given]).correlation == pytest.approx(1)
+
+
+def test_what_is_needed_follows_from_all_orders_of_the_labels() -> None:
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    given = np.array([0, 0, 0, 0, 1, 1, 2])
+    orders = np.array([given[list(order)] for order in permutations(range(7))])
+    chance = [agreement(order, proba).correlation for order in orders[::7]]  # a 7th of 5,040
+    chance += [agreement(order, proba).correlation for order in orders[3::7]]
+    assert np.mean(chance) == pytest.approx(0, abs=0.03)
+    needed = norm.isf(0.01) * np.sqrt(2) * np.std(chance)
+    assert agreement(given, proba).needed == pytest.approx(needed, rel=0.03)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.8, 0.2], [1 / 7] * 7], ids=len)
+def test_probabilities_without_meaning_are_not_informative(shares: list[float]) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        given = rng.choice(len(shares), size=300, p=shares)
+        for strength in (0.3, 3.0):
+            proba = rng.dirichlet(strength * np.array(shares) * len(shares), size=300)
+            assert not agreement(given, proba).is_informative
+    found = decide(given, proba, max_false_alarms=1.0)
+    assert not found.is_issue.any()
+    assert set(found.verdict) == {"can't tell"}
+    assert (found.noise_rate.low, found.noise_rate.high) == (0.0, 1.0)
+    assert (found.expected_false_alarms, found.threshold) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("row", [[0.1, 0.2, 0.7], [1 / 3] * 3])
+def test_the_same_answer_for_all_is_not_informative(row: list[float]) -> None:
+    found = agreement(np.array([2] * 70 + [1] * 30), np.tile(row, (100, 1)))
+    assert found.correlation == 0
+    assert not found.is_informative
+    assert not agreement(np.zeros(50, int), np.random.default_rng(0).random((50, 2))).is_informative
+
+
+def test_rare_labels_that_are_told_apart_are_informative_without_any_gain_in_agreement() -> None:
+    """The rare class is never the most probable one, yet its nodes are those where it is likely."""
+    rng = np.random.default_rng(0)
+    chance = rng.choice([0.05, 0.45], size=2_000, p=[0.6, 0.4])
+    given = (rng.random(2_000) < chance).astype(int)
+    found = agreement(given, np.stack([1 - chance, chance], axis=1))
+    assert found.model == found.majority == np.mean(given == 0)
+    assert found.is_informative
+    assert found.correlation > 5 * found.needed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_the_labels_may_be_wrong(seed: int) -> None:
+    _, given, proba = drawn(300, symmetric(7, 0.5), seed=seed)
+    found = decide(given, proba, max_false_alarms=0.2)
+    assert found.agreement.correlation > 3 * found.agreement.needed
+    assert found.is_issue.any()
+
+
+def test_a_correlation_can_be_certain_and_too_weak() -> None:
+    rng = np.random.default_rng(0)
+    chance = 0.5 + 0.015 * rng.choice([-1, 1], size=200_000)
+    found = agreement((rng.random(200_000) < chance).astype(int), np.stack([1 - chance, chance], 1))
+    assert found.correlation > 2.33 * np.sqrt(2 / 200_000)
+    assert found.needed == 0.05
+    assert not found.is_informative
+
+
+def test_few_labels_have_a_wide_interval() -> None:
+    """None of nine labels is wrong: with 95 % certainty no more than 28 % of such labels are."""
+    given = np.repeat([0, 1, 2], 3)
+    found = decide(given, 0.0001 + 0.9997 * np.eye(3)[given], max_false_alarms=0.2)
+    assert found.agreement.is_informative
+    assert found.noise_rate.value < 0.05
+    assert found.noise_rate.low < 0.01
+    assert 0.28 < found.noise_rate.high < 0.4
+
+
+def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
+    resampled = np.random.default_rng(0).normal(0.2, 0.006, size=50)
+    low, high = _rate_interval(0.2, resampled, labels=10_000)
+    assert low == pytest.approx(np.percentile(resampled, 5), abs=0.002)
+    assert high == pytest.approx(np.percentile(resampled, 95), abs=0.002)
+    wide = np.random.default_rng(0).normal(0.2, 0.02, size=50)
+    assert _rate_interval(0.2, wide, labels=10_000) == tuple(np.percentile(wide, (5, 95)))
+    low, high = _rate_interval(0.0, np.zeros(50), labels=10_000)
+    assert low == 0
+    assert high == pytest.approx(3 / 10_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 9), (2, 9), (9, 9), (30, 200)])
+def test_the_interval_of_a_count_is_that_of_clopper_and_pearson(wrong: int, labels: int) -> None:
+    """Written from its definition: rates at which so many, or so few, are a 5 % chance."""
+    rates = np.linspace(0, 1, 20_001)
+    many, few = binom.sf(wrong - 1, labels, rates), binom.cdf(wrong, labels, rates)
+    low, high = _rate_interval(wrong / labels, np.full(50, wrong / labels), labels)
+    assert low == pytest.approx(rates[many >= 0.05].min(), abs=1e-4)
+    assert high == pytest.approx(rates[few >= 0.05].max(), abs=1e-4)
+
+
+@drawn_by_chance(
+    st.one_of(st.sampled_from([0.0, 1e-300, 1e-16, 1 - 1e-16, 1.0]), st.floats(0, 1)),
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    st.integers(2, 100_000),
+)
+def test_an_interval_holds_its_value_and_is_never_a_point(
+    rate: float, resampled: list[float], labels: int
+) -> None:
+    low, high = _rate_interval(rate, np.array(resampled), labels)
+    assert 0 <= low <= rate <= high <= 1
+    assert low < high
+
+
+def test_more_false_alarms_flag_more_labels() -> None:
+    _, given, proba = drawn(400, symmetric(5, 0.3))
+    counts = [decide(given, proba, max_false_alarms=a).is_issue.sum() for a in (0.01, 0.1, 0.4)]
+    assert counts[0] < counts[1] < counts[2]
+
+
+def test_names_and_order_of_nodes_and_classes_do_not_matter() -> None:
+    _, given, proba = drawn(300, pairwise(4, 0.3))
+    found = decide(given, proba, max_false_alarms=0.2)
+    shuffled = np.random.default_rng(1).permutation(300)
+    moved = decide(given[shuffled], proba[shuffled], max_false_alarms=0.2)
+    np.testing.assert_allclose(moved.quality, found.quality[shuffled], atol=0.05)  # other folds
+    names = np.array([2, 0, 3, 1])  # class c is called names[c]
+    renamed = decide(names[given], proba[:, np.argsort(names)], max_false_alarms=0.2)
+    np.testing.assert_allclose(renamed.quality, found.quality, atol=0.05)
+    np.testing.assert_allclose(
+        renamed.transition[np.ix_(names, names)], found.transition, atol=0.05
+    )
+
+
+def test_the_seed_decides_folds_and_samples() -> None:
+    _, given, proba = drawn(200, symmetric(3, 0.3))
+    first, again, other = (
+        decide(given, proba, max_false_alarms=0.2, seed=seed) for seed in (0, 0, 1)
+    )
+    assert first.noise_rate == again.noise_rate
+    assert first.noise_rate != other.noise_rate
+    np.testing.assert_array_equal(first.quality, again.quality)
+    np.testing.assert_allclose(first.quality, other.quality, atol=0.1)
+    wide = decide(given[:50], proba[:50], max_false_alarms=0.2).noise_rate
+    assert wide.high - wide.low > first.noise_rate.high - first.noise_rate.low
+
+
+def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
+    """Five labels the judge calls wrong, forty right, and one of a class nobody has seen."""
+    given = np.array([0] * 25 + [1] * 20)
+    proba = np.array(
+        [[0.02, 0.97, 0.01]] * 5 + [[0.97, 0.02, 0.01]] * 20 + [[0.02, 0.97, 0.01]] * 20
+    )
+    without = decide(given, proba, max_false_alarms=1.0)
+    found = decide(np.append(given, 2), np.vstack([proba, [0.7, 0.3, 0.0]]), max_false_alarms=1.0)
+    assert without.is_issue.tolist() == [True] * 5 + [False] * 40
+    assert found.is_issue.tolist() == [*without.is_issue.tolist(), False]
+    assert found.suggested[-1] != 2
+    assert found.agreement == without.agreement
+    assert found.verdict[-1] == "can't tell"
+    np.testing.assert_allclose(found.quality[:-1], without.quality)
+    assert found.noise_rate == without.noise_rate
+    np.testing.assert_array_equal(found.transition, without.transition)
+    np.testing.assert_allclose(found.posterior[-1].sum(), 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "proba"),
+    [
+        (np.array([0, 0]), np.array([[1.0, 0.0]] * 2)),
+        (np.array([1, 1]), np.array([[1.0, 0.0]] * 2)),
+        (np.array([0, 0, 0]), np.full((3, 4), 0.25)),
+        (np.array([0, 0, 1]), np.array([[1e-30, 1.0]] * 2 + [[1.0, 1e-30]])),
+        (np.array([0, 0]), np.ones((2, 1))),
+    ],
+    ids=["two nodes", "a zero for the given label", "no idea", "all wrong", "one class"],
+)
+def test_small_and_extreme_input_gives_probabilities(
+    given: NDArray[np.int64], proba: Floats
+) -> None:
+    found = decide(given, proba, max_false_alarms=0.2)
+    np.testing.assert_allclose(found.posterior.sum(1), 1)
+    assert np.isfinite(found.transition).all()
+    assert 0 <= found.noise_rate.low <= found.noise_rate.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "proba", "limit", "words"),
+    [
+        (np.array([0, 1]), np.ones((3, 2)), 0.2, "at least one node"),
+        (np.array([], dtype=int), np.ones((0, 2)), 0.2, "at least one node"),
+        (np.array([2]), np.ones((1, 2)), 0.2, "classes from 0 to 1"),
+        (np.array([-1]), np.ones((1, 2)), 0.2, "without a label"),
+        (np.array([0]), np.ones((1, 2)), 0.2, "two labels of one class"),
+        (np.array([0, 1]), np.ones((2, 2)), 0.2, "2 labels, each the only one"),
+        (np.array([0, 0]), np.array([[np.nan, 1.0]] * 2), 0.2, "probabilities"),
+        (np.array([0, 0]), np.array([[-0.1, 1.1]] * 2), 0.2, "probabilities"),
+        (np.array([0, 0]), np.zeros((2, 2)), 0.2, "probabilities"),
+        (np.array([0, 0]), np.ones((2, 2)), 1.5, "false alarms"),
+    ],
+)
+def test_bad_input_is_refused(
+    given: NDArray[np.int64], proba: Floats, limit: float, words: str
+) -> None:
+    with pytest.raises(EraseError, match=words):
+        decide(given, proba, max_false_alarms=limit)

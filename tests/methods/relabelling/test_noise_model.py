@@ -1,0 +1,231 @@
+"""Labels gone wrong as the model has it: its parts against loops, its answers against truth."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given as examples
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from erase.methods.relabelling.noise_model import (
+    IMAGINED,
+    POWERS,
+    choose,
+    deal,
+    log_proba,
+    maximise,
+    posteriors,
+    powered,
+    predicted,
+)
+
+Floats = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+
+def drawn(n: int, transition: Floats, seed: int = 0, spread: float = 3.0) -> tuple[Classes, Floats]:
+    """Return given classes [n], ascending, and the true posteriors [n, K] of random nodes."""
+    rng = np.random.default_rng(seed)
+    k = len(transition)
+    proba = powered(spread * rng.normal(size=(n, k)), 1.0)
+    true = np.array([rng.choice(k, p=row) for row in proba])
+    given = np.array([rng.choice(k, p=transition[c]) for c in true])
+    order = np.argsort(given, kind="stable")
+    return given[order], proba[order]
+
+
+def symmetric(k: int, rate: float) -> Floats:
+    matrix = np.full((k, k), rate / (k - 1))
+    np.fill_diagonal(matrix, 1 - rate)
+    return matrix
+
+
+def pairwise(k: int, rate: float) -> Floats:
+    return (1 - rate) * np.eye(k) + rate * np.roll(np.eye(k), 1, axis=1)
+
+
+def by_loops(
+    given: Classes, calibrated: Floats, imagined: float, steps: int, weights: Floats | None = None
+) -> Floats:
+    """Return T after so many steps of expectation–maximisation, one label at a time."""
+    k = calibrated.shape[1]
+    weights = np.ones(len(given)) if weights is None else weights
+    matrix = np.full((k, k), 0.1 / (k - 1))
+    np.fill_diagonal(matrix, 0.9)
+    for _ in range(steps):
+        counts = np.zeros((k, k))
+        for row, g, weight in zip(calibrated, given, weights, strict=True):
+            joint = row * matrix[:, g]
+            counts[:, g] += weight * joint / joint.sum()
+        rate = sum(counts[i, j] for i in range(k) for j in range(k) if i != j) / weights.sum()
+        for i in range(k):
+            for j in range(k):
+                flips = 1 - rate if i == j else rate / (k - 1)
+                counts[i, j] += imagined * flips + 0.01 + (i == j)
+        matrix = counts / counts.sum(1, keepdims=True)
+    return matrix
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_transitions_are_those_of_counting_label_by_label(steps: int) -> None:
+    given, proba = drawn(120, pairwise(3, 0.3))
+    weights = np.random.default_rng(0).integers(0, 4, size=120).astype(float)
+    logs = np.log(proba)
+    stack = np.stack([powered(logs, 1.0), powered(logs, 0.5)])
+    imagined = np.array([0.5, 50.0])
+    for counted in (None, weights):
+        found = maximise(given, stack, imagined, weights=counted, most_steps=steps)
+        for matrix, calibrated, number in zip(found, stack, imagined, strict=True):
+            expected = by_loops(given, calibrated, number, steps, counted)
+            np.testing.assert_allclose(matrix, expected, atol=1e-12)
+
+
+def test_counting_goes_on_from_where_it_is_told_to_start() -> None:
+    given, proba = drawn(80, symmetric(3, 0.2))
+    once = maximise(given, proba[None], np.array([5.0]), most_steps=4)
+    twice = maximise(given, proba[None], np.array([5.0]), once, most_steps=3)
+    at_once = maximise(given, proba[None], np.array([5.0]), most_steps=7)
+    np.testing.assert_allclose(twice, at_once)
+    nobody = maximise(given[:0], proba[None, :0], np.array([5.0]), once)
+    np.testing.assert_array_equal(nobody, once)
+
+
+def test_a_class_that_nobody_was_given_has_a_row_all_the_same() -> None:
+    given, proba = drawn(60, symmetric(3, 0.2))
+    proba = np.hstack([proba * 0.9, np.full((60, 1), 0.1)])
+    matrix = maximise(given, proba[None], np.array([5.0]))[0]
+    np.testing.assert_allclose(matrix.sum(1), 1)
+    assert (matrix > 0).all()
+    assert matrix[:3, 3].max() < 0.05
+
+
+def test_posteriors_and_predictions_are_bayes_rule() -> None:
+    given, proba = drawn(30, pairwise(3, 0.3))
+    matrix = pairwise(3, 0.3)
+    chances = predicted(given, proba, matrix)
+    beliefs = posteriors(given, proba, matrix)
+    for i, g in enumerate(given):
+        joint = [proba[i, k] * matrix[k, g] for k in range(3)]
+        assert chances[i] == pytest.approx(sum(joint))
+        np.testing.assert_allclose(beliefs[i], np.array(joint) / sum(joint))
+
+
+def test_choices_answer_by_their_weights() -> None:
+    given, proba = drawn(200, symmetric(3, 0.3))
+    choices = choose(given, proba, folds=np.arange(200) % 5)
+    assert choices.weights.sum() == pytest.approx(1)
+    assert choices.weights.min() > 0
+    logs = log_proba(proba)
+    mean, belief = np.zeros_like(proba), np.zeros_like(proba)
+    for power, matrix, weight in zip(
+        choices.powers, choices.transitions, choices.weights, strict=True
+    ):
+        mean += weight * powered(logs, power)
+        belief += weight * posteriors(given, powered(logs, power), matrix)
+    np.testing.assert_allclose(choices.calibrated(proba), mean)
+    np.testing.assert_allclose(choices.posterior(given, proba), belief)
+    np.testing.assert_allclose(
+        choices.transition, np.tensordot(choices.weights, choices.transitions, 1)
+    )
+
+
+def test_choices_are_weighed_by_labels_they_have_not_seen() -> None:
+    given, proba = drawn(60, pairwise(3, 0.3))
+    fold = np.arange(60) % 4
+    choices = choose(given, proba, powers=(1.0,), imagined=(5.0,), folds=fold)
+    expected = np.empty(60)
+    for index in range(4):
+        others = fold != index
+        matrix = maximise(given[others], proba[None, others], np.array([5.0]))[0]
+        expected[~others] = predicted(given[~others], proba[~others], matrix)
+    np.testing.assert_allclose(choices.likelihood, expected, rtol=0.02)
+    of_all = maximise(given, proba[None], np.array([5.0]))[0]
+    told = choose(given, proba, powers=(1.0,), imagined=(5.0,))
+    np.testing.assert_allclose(told.likelihood, predicted(given, proba, of_all))
+    assert np.log(told.likelihood).sum() > np.log(choices.likelihood).sum()
+
+
+def test_the_order_of_labels_does_not_matter() -> None:
+    given, proba = drawn(90, pairwise(4, 0.3))
+    fold = np.arange(90) % 3
+    shuffled = np.random.default_rng(1).permutation(90)
+    plain = choose(given, proba, folds=fold)
+    moved = choose(given[shuffled], proba[shuffled], folds=fold[shuffled])
+    np.testing.assert_allclose(moved.likelihood, plain.likelihood[shuffled])
+    np.testing.assert_allclose(moved.transition, plain.transition)
+    again = plain.refitted(given[shuffled], proba[shuffled])
+    np.testing.assert_allclose(again.transition, plain.transition, atol=2e-3)
+
+
+def test_refitted_choices_have_the_transitions_of_the_new_labels() -> None:
+    few, proba = drawn(100, symmetric(3, 0.0))
+    choices = choose(few, proba, powers=(1.0,), imagined=(0.5,))
+    assert np.diag(choices.transition).min() > 0.9
+    many, told = drawn(3_000, pairwise(3, 0.4), seed=1)
+    found = choices.refitted(many, told)
+    np.testing.assert_allclose(found.transition, pairwise(3, 0.4), atol=0.06)
+    np.testing.assert_array_equal(found.powers, choices.powers)
+
+
+def test_one_too_modest_is_sharpened_and_one_too_sure_is_calmed() -> None:
+    given, proba = drawn(2_000, symmetric(4, 0.2))
+    for distortion in (0.5, 1.0, 2.0):
+        told = powered(np.log(proba), distortion)
+        choices = choose(given, told, folds=np.arange(2_000) % 5)
+        surest = choices.calibrated(told).max(1).mean()
+        assert surest == pytest.approx(proba.max(1).mean(), abs=0.05)
+
+
+def test_symmetric_noise_is_told_from_noise_between_pairs() -> None:
+    for kind in (symmetric, pairwise):
+        given, proba = drawn(600, kind(5, 0.3), seed=2)
+        choices = choose(given, proba, folds=np.arange(600) % 5)
+        imagined = choices.weights @ choices.imagined
+        assert imagined > 20 if kind is symmetric else imagined < 20
+
+
+@examples(
+    st.lists(st.integers(0, 4), min_size=2, max_size=60), st.integers(2, 12), st.integers(0, 3)
+)
+def test_labels_are_dealt_evenly_in_all_and_in_every_class(
+    classes: list[int], folds: int, seed: int
+) -> None:
+    fold = deal(np.array(classes), folds, np.random.default_rng(seed))
+    made = min(folds, len(classes))
+    assert sorted(set(fold.tolist())) == list(range(made))
+    sizes = np.bincount(fold)
+    assert sizes.max() - sizes.min() <= 1
+    for k in set(classes):
+        counts = np.bincount(fold[np.array(classes) == k], minlength=made)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_choices_are_weighed_by_what_they_predict_and_by_their_power() -> None:
+    given, proba = drawn(40, symmetric(3, 0.3))
+    fold = np.arange(40) % 4
+    evidence = {}
+    for power, imagined in product(POWERS, IMAGINED):
+        one = choose(given, proba, powers=(power,), imagined=(imagined,), folds=fold)
+        evidence[power, imagined] = np.log(one.likelihood).sum() + np.log(power)
+    weights = {key: np.exp(value - max(evidence.values())) for key, value in evidence.items()}
+    weights = {key: weight for key, weight in weights.items() if weight >= 0.01}
+    choices = choose(given, proba, folds=fold)
+    found = zip(choices.powers.tolist(), choices.imagined.tolist(), strict=True)
+    assert list(found) == list(weights)
+    expected = np.array(list(weights.values()))
+    np.testing.assert_allclose(choices.weights, expected / expected.sum(), rtol=0.05)
+
+
+def test_counting_ends_where_it_stands_still() -> None:
+    given, proba = drawn(400, pairwise(3, 0.4), spread=1.0)
+    found = maximise(given, proba[None], np.array([0.5]))
+    later = maximise(given, proba[None], np.array([0.5]), found, most_steps=1)
+    assert np.abs(later - found).max() < 1e-4
+
+
+def test_labels_without_a_flip_may_hide_one_in_a_thousand() -> None:
+    given = np.arange(90) // 30
+    found = maximise(given, np.eye(3)[given][None], np.array([1000.0]))[0]
+    flips = (1000 * 0.001 / 2 + 0.01) / (30 + 1000 + 1 + 3 * 0.01)
+    np.testing.assert_allclose(found[~np.eye(3, dtype=bool)], flips)

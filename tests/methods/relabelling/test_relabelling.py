@@ -1,0 +1,376 @@
+"""Relabelling: what labels mean after wrong ones were found, what nobody may see, what counts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from conftest import two_communities
+from erase.bench.run import PROTOCOLS, given_labels
+from erase.data.datasets import load_dataset
+from erase.data.noise import corrupt
+from erase.data.task import NodeTask
+from erase.errors import EraseError
+from erase.methods import load_model
+from erase.methods.relabelling import ensemble as mixtures
+from erase.methods.relabelling.method import Relabelling
+from erase.methods.relabelling.noise_model import Choices, choose, deal
+from erase.methods.relabelling.smoothing import VIEWS
+from erase.methods.smoothed import SmoothedLogReg
+from erase.nn.heads import Regressions
+
+
+def noisy(kind: str = "symmetric", rate: float = 0.3, size: int = 60, seed: int = 0) -> Data:
+    graph = two_communities(classes=3, size=size)
+    return corrupt(graph, kind, rate, seed=seed, on="train+val")
+
+
+def small(**changes: Any) -> Relabelling:
+    options: dict[str, Any] = {"device": "cpu", "width": 12}
+    return Relabelling(**(options | changes))
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("symmetric", 0.4), ("pair", 0.3)])
+def test_wrong_labels_are_found_put_right_and_counted(kind: str, rate: float) -> None:
+    clean = two_communities(classes=3, size=60)
+    given = noisy(kind, rate)
+    model = small().fit(given)
+    labelled = (clean.train_mask | clean.val_mask).numpy()
+    wrong = (given.y != clean.y).numpy()[labelled]
+    quality = model.quality_[labelled]
+    assert np.isnan(model.quality_[~labelled]).all()
+    assert quality[wrong].max() < 0.5 < np.median(quality[~wrong])
+    assert 1 - quality.mean() == pytest.approx(wrong.mean(), abs=0.06)
+    assert (model.labels_[labelled] == clean.y.numpy()[labelled]).mean() > 0.95
+    assert model.score(clean) > 0.95
+    truth = np.zeros((3, 3))
+    np.add.at(truth, (clean.y[labelled], given.y[labelled]), 1)
+    np.testing.assert_allclose(model.transition_, truth / truth.sum(1, keepdims=True), atol=0.1)
+    np.testing.assert_allclose(model.transition_.sum(1), 1)
+
+
+def test_a_round_teaches_what_the_labels_probably_mean() -> None:
+    clean, given = two_communities(classes=3, size=60), noisy()
+    task, model = NodeTask.from_data(given), small()
+    labelled = (task.y >= 0).nonzero().squeeze(1)
+    fold = np.arange(len(labelled)) % 3
+    views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
+    mixture = mixtures.Mixture(task, views, fold, rounds=2, seed=0, progress=False)
+    rows = Regressions(views["far"][labelled])
+    before = mixture._as_given(views["far"])
+    trained = [c for c in mixture._candidates if c.name[:2] == ("far", 0)]
+    after = mixture._reconsidered(trained, rows, before)
+    assert after.shape == before.shape == (4, len(labelled), 3)
+    torch.testing.assert_close(after.sum(2), torch.ones(4, len(labelled)))
+    truth = clean.y[labelled]
+    for model_number in range(4):
+        seen = torch.from_numpy(fold != model_number)
+        belief = after[model_number, torch.arange(len(labelled)), truth]
+        wrong = (task.y[labelled] != truth) & seen
+        assert float(belief[wrong].mean()) > 0.7  # 0 before
+        right = float((task.y[labelled] == truth)[seen].float().mean())
+        assert float(belief[seen].mean()) > right + 0.02
+    assert not torch.equal(after[0], after[-1])
+
+
+def test_validation_labels_teach_like_training_labels() -> None:
+    given = noisy()
+    both = given.train_mask | given.val_mask
+    other = given.clone()
+    other.train_mask, other.val_mask = both, torch.zeros_like(both)
+    first, second = small().fit(given), small().fit(other)
+    np.testing.assert_array_equal(first.predict_proba(), second.predict_proba())
+
+
+def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
+    """Another label in fold 0 changes nothing that the classifiers without fold 0 learnt."""
+    task = NodeTask.from_data(noisy())
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 4, -1)
+    node = int(np.flatnonzero(fold == 0)[0])
+    y = task.y.clone()
+    y[node] = (y[node] + 1) % 3
+    changed = NodeTask(
+        x=task.x,
+        edge_index=task.edge_index,
+        y=y,
+        train_mask=task.train_mask,
+        val_mask=task.val_mask,
+        class_names=task.class_names,
+        label_values=task.label_values,
+    )
+
+    def weights(task: NodeTask) -> list[torch.Tensor]:
+        model = small()
+        views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
+        own = fold[labelled]
+        mixture = mixtures.Mixture(task, views, own, rounds=2, seed=0, progress=False)
+        return [candidate.weights for candidate in mixture._candidates]
+
+    with pytest.MonkeyPatch.context() as patch:
+        # the inner folds are dealt by class: keep them where they are
+        dealt: dict[tuple[int, int], Any] = {}
+
+        def once(classes: Any, folds: int, stream: Any) -> Any:
+            return dealt.setdefault((len(classes), folds), deal(classes, folds, stream))
+
+        patch.setattr(mixtures, "deal", once)
+        before, after = weights(task), weights(changed)
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(before, after, strict=True))
+    assert not any(torch.equal(a[1], b[1]) for a, b in zip(before, after, strict=True))
+    assert not any(torch.equal(a[-1], b[-1]) for a, b in zip(before, after, strict=True))
+
+
+def test_cross_fitting_is_what_an_audit_needs() -> None:
+    task = NodeTask.from_data(noisy())
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 3, -1)
+    crossed = small().cross_fit(task, fold)
+    assert crossed.proba.shape == (3, task.num_nodes, 3)
+    np.testing.assert_allclose(crossed.proba.sum(2), 1, atol=1e-5)
+    assert crossed.taught.all()
+    lonely = np.where(task.y.numpy() == 2, 0, np.where(labelled, 1 + np.cumsum(labelled) % 2, -1))
+    crossed = small().cross_fit(task, lonely)
+    assert crossed.taught.tolist() == [[True, True, False], [True] * 3, [True] * 3]
+    assert crossed.proba[0, :, 2].mean() < 0.05
+    assert crossed.proba[1, :, 2].mean() > 0.2
+
+
+def test_stacking_prefers_what_predicts_labels() -> None:
+    rng = np.random.default_rng(0)
+    likelihood = rng.uniform(0.2, 0.4, size=(3, 200))
+    likelihood[1] += 0.3
+    shares = mixtures._stack(likelihood)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[1] > 0.9 > 0.1 > shares[0] > 0
+    np.testing.assert_allclose(mixtures._stack(np.full((4, 10), 0.3)), 0.25)
+
+
+def test_a_graph_of_strangers_is_left_aside() -> None:
+    """Edges that say nothing: the features alone are among the views that count."""
+    graph = two_communities(classes=3, size=60)
+    generator = torch.Generator().manual_seed(0)
+    graph.edge_index = torch.randint(180, (2, 3000), generator=generator)
+    given = corrupt(graph, "symmetric", 0.2, seed=0, on="train+val")
+    model = small().fit(given)
+    views = {view for view, _, _ in model.evidence_}
+    assert "features" in views
+    assert sum(share for (view, _, _), share in model.evidence_.items() if view == "features") > 0.4
+    smooth = SmoothedLogReg(device="cpu", width=12).fit(given).score(graph)
+    assert model.score(graph) > smooth + 0.05
+
+
+def test_few_labels_are_believed() -> None:
+    """Two labels are enough for an answer, too few to call one wrong."""
+    graph = two_communities(classes=2)
+    graph.train_mask = torch.arange(80) < 2
+    graph.val_mask = torch.zeros_like(graph.train_mask)
+    model = small().fit(graph)
+    assert np.isfinite(model.predict_proba()).all()
+    np.testing.assert_allclose(model.predict_proba().sum(1), 1, atol=1e-5)
+    assert {number for _, number, _ in model.evidence_} == {0}
+    assert model.predict()[:2].tolist() == [0, 1]
+
+
+def test_what_was_found_is_saved(tmp_path: Path) -> None:
+    model = small(rounds=1).fit(noisy())
+    model.save(tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert isinstance(loaded, Relabelling)
+    np.testing.assert_array_equal(loaded.transition_, model.transition_)
+    np.testing.assert_array_equal(loaded.quality_, model.quality_)
+    assert loaded.evidence_ == model.evidence_
+    assert sum(model.evidence_.values()) == pytest.approx(1)
+
+
+def test_the_seed_decides_the_folds() -> None:
+    given = noisy()
+    first, again, other = (small(seed=seed).fit(given).predict_proba() for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_it_beats_what_believes_its_labels_on_the_embedded_graph() -> None:
+    clean = load_dataset("debian")
+    given = given_labels(clean, "asymmetric", 0.4, 0, PROTOCOLS["honest"])
+    ours = Relabelling(device="cpu", width=64, rounds=1, folds=3).fit(given).score(clean)
+    theirs = SmoothedLogReg(device="cpu", width=64).fit(given).score(clean)
+    assert ours > theirs + 0.03
+
+
+def test_the_view_of_features_knows_no_edge() -> None:
+    given = noisy()
+    alone = given.clone()
+    alone.edge_index = alone.edge_index[:, :0]
+    model, other = (small(view="features").fit(graph) for graph in (given, alone))
+    np.testing.assert_array_equal(model.predict_proba(), other.predict_proba())
+    assert {view for view, _, _ in model.evidence_} == {"features"}
+    near = small(view="near").fit(given)
+    assert {view for view, _, _ in near.evidence_} == {"near"}
+    assert (near.predict() != model.predict()).any()
+
+
+def choice(likelihood: list[float], transition: list[list[float]]) -> Choices:
+    one = np.ones(1)
+    return Choices(one, one, np.array([transition]), one, np.array(likelihood))
+
+
+def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> None:
+    sober = choice([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
+    wild = [[0.9, 0.1], [0.6, 0.4]]
+    np.testing.assert_allclose(mixtures._shares([sober, choice([0.6] * 3, wild)]), [1, 0])
+    np.testing.assert_allclose(mixtures._shares([sober, choice([0.5] * 3, wild)]), [1, 0])
+    earned = mixtures._shares([sober, choice([0.7] * 3, wild)])
+    assert earned[1] > 0.5
+    alone = mixtures._shares([choice([0.5, 0.6], wild), choice([0.6, 0.5], wild)])
+    np.testing.assert_allclose(alone, [0.5, 0.5])
+
+
+def test_a_rare_class_that_features_hardly_tell_is_not_seen_everywhere() -> None:
+    generator = torch.Generator().manual_seed(0)
+    n = 1500
+    rare = torch.rand(n, generator=generator) < 0.2
+    x = torch.randn(n, 6, generator=generator)
+    x[:, 0] += 0.8 * rare
+    split = torch.arange(n)
+    graph = Data(
+        x=x,
+        edge_index=torch.zeros(2, 0, dtype=torch.int64),
+        y=rare.long(),
+        train_mask=split < 700,
+        val_mask=(split >= 700) & (split < 1000),
+        test_mask=split >= 1000,
+    )
+    majority = float((~rare[1000:]).float().mean())
+    assert small().fit(graph).score(graph) > majority - 0.03
+
+
+def mixture_of(
+    given: Data, folds: int = 3, rounds: int = 1, view: str = "all"
+) -> tuple[mixtures.Mixture, NodeTask, Any]:
+    """Return the mixture of a graph's labels, its task, and the fold of each label."""
+    task = NodeTask.from_data(given)
+    fold = np.arange(int((task.y >= 0).sum())) % folds
+    views = mixtures.views_for(task, view, 12, torch.device("cpu"))
+    mixture = mixtures.Mixture(task, views, fold, rounds=rounds, seed=0, progress=False)
+    return mixture, task, fold
+
+
+@pytest.mark.parametrize("many", [90, 5_000], ids=["many labels", "few labels"])
+def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held out, calibrated by folds of some labels, added up; and so are labels judged."""
+    monkeypatch.setattr(mixtures, "_MANY", many)
+    mixture, task, fold = mixture_of(noisy("pair", 0.4))
+    nodes = (task.y >= 0).nonzero().squeeze(1).numpy()
+    given, rows = task.y.numpy()[nodes], np.arange(len(nodes))
+    some, folds = mixture._some, mixture._calibration
+    assert len(set(some.tolist())) == len(folds) == min(many, len(nodes))
+    assert mixture._inner.max() + 1 == (2 if many < len(nodes) else 5)
+    chosen = []
+    for candidate in mixture._candidates:
+        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        chosen.append(choose(given[some], said[some], imagined=(5.0,), folds=folds))
+    shares = mixtures._shares(chosen)
+    held_out, proba = np.zeros((len(nodes), 3)), np.zeros((task.num_nodes, 3))
+    for candidate, share, choices in zip(mixture._candidates, shares, chosen, strict=True):
+        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        held_out += share * choices.calibrated(said)
+        proba += share * choices.calibrated(candidate.proba(-1))
+    judged = choose(given[some], held_out[some], folds=folds)
+    posterior = judged.posterior(given, held_out)
+    fit = mixture.fit()
+    sure = judged.calibrated(proba)
+    np.testing.assert_allclose(fit.outcome.proba, (proba + sure) / 2, atol=1e-4)
+    np.testing.assert_allclose(fit.weights["quality"][nodes], posterior[rows, given], atol=1e-3)
+    np.testing.assert_allclose(fit.weights["transition"], judged.transition, atol=1e-3)
+    assert fit.outcome.labels[nodes].tolist() == posterior.argmax(1).tolist()
+    assert (posterior.argmax(1) != held_out.argmax(1)).any()
+    totals = dict.fromkeys(VIEWS, 0.0)
+    for candidate, share in zip(mixture._candidates, shares, strict=True):
+        totals[candidate.name[0]] += share
+    best = max(totals, key=lambda view: totals[view])
+    view = next(c.view for c in mixture._candidates if c.name[0] == best)
+    assert torch.equal(fit.outcome.embedding, view)
+
+
+@pytest.mark.parametrize(("labels", "rounds"), [(9, {0}), (10, {0, 1, 2})])
+def test_ten_labels_are_enough_for_rounds(labels: int, rounds: set[int]) -> None:
+    graph = two_communities(classes=2)
+    graph.train_mask = torch.arange(80) < labels
+    graph.val_mask = torch.zeros_like(graph.train_mask)
+    assert {number for _, number, _ in small().fit(graph).evidence_} == rounds
+
+
+def test_every_run_deals_its_own_labels_by_its_own_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    dealt: list[tuple[Any, Any]] = []
+
+    def watched(classes: Any, folds: int, stream: Any) -> Any:
+        dealt.append((classes, deal(classes, folds, stream)))
+        return dealt[-1][1]
+
+    monkeypatch.setattr(mixtures, "deal", watched)
+    graphs = [noisy(), noisy(), noisy(seed=1)]
+    small(rounds=0, folds=4).fit_many(graphs, [0, 1, 1])
+    runs = [dealt[:3], dealt[3:6], dealt[6:]]
+    assert [int(fold.max()) + 1 for _, fold in runs[0]] == [4, 5, 3]
+    for run, graph in zip(runs, graphs, strict=True):
+        y = NodeTask.from_data(graph).y
+        assert all(np.array_equal(classes, y[y >= 0]) for classes, _ in run)
+    for (_, first), (_, other) in zip(runs[0], runs[1], strict=True):
+        assert not np.array_equal(first, other)
+
+
+def test_cross_fitting_has_the_settings_of_the_method() -> None:
+    given = noisy("pair", 0.4)
+    task = NodeTask.from_data(given)
+    labelled = (task.y >= 0).numpy()
+    fold = np.where(labelled, np.cumsum(labelled) % 3, -1)
+    usual = small().cross_fit(task, fold)
+    again = small().cross_fit(task, fold)
+    np.testing.assert_array_equal(usual.proba, again.proba)
+    for change in ({"rounds": 0}, {"seed": 1}, {"view": "near"}, {"width": 6}):
+        assert not np.array_equal(small(**change).cross_fit(task, fold).proba, usual.proba), change
+    with pytest.raises(EraseError, match="rounds"):
+        small(rounds=-1).cross_fit(task, fold)
+
+
+def test_views_and_rounds_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    small(rounds=1, view="near").fit(noisy(), progress=True)
+    told = capsys.readouterr().err
+    assert told.endswith("View near, round 0 of 1 …\nView near, round 1 of 1 …\n")
+
+
+def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> None:
+    data = two_communities(size=40, classes=3)
+    lone = int((data.train_mask & (data.y == 2)).nonzero()[0])
+    kept = (data.train_mask | data.val_mask) & (data.y != 2)
+    kept[lone] = True
+    data.train_mask, data.val_mask = kept, torch.zeros_like(kept)
+    model = small().fit(data)
+    given = kept.nonzero().squeeze(1).numpy()
+    assert np.isnan(model.quality_[lone])
+    assert model.labels_[lone] == 2
+    others = given[given != lone]
+    assert (model.quality_[others] > 0.5).mean() > 0.9
+    assert model.transition_.diagonal()[:2].min() > 0.7
+    mixture, _, _ = mixture_of(data)
+    assert mixture._some.tolist() == np.flatnonzero(given != lone).tolist()
+
+
+def test_one_label_a_class_trains_and_is_not_judged() -> None:
+    data = two_communities(size=40)
+    first = [int((data.train_mask & (data.y == k)).nonzero()[0]) for k in range(2)]
+    data.val_mask = torch.zeros_like(data.val_mask)
+    data.train_mask = torch.zeros_like(data.train_mask)
+    data.train_mask[first] = True
+    model = small().fit(data)
+    assert np.isnan(model.quality_).all()
+    np.testing.assert_array_equal(model.transition_, np.eye(2))
+    assert model.labels_[first].tolist() == [0, 1]
+    assert model.score(data) > 0.6
+    mixture, _, _ = mixture_of(data, rounds=0)
+    mean = mixture._mix(candidate.proba(-1) for candidate in mixture._candidates)
+    np.testing.assert_allclose(mixture.fit().outcome.proba, mean, atol=1e-6)

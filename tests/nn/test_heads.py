@@ -1,0 +1,358 @@
+"""Heads are scikit-learn's classifiers, or reach their optimum, made safe for missing classes."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC, LinearSVC
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from erase.nn import heads
+from erase.nn.heads import HEADS, Regressions, classify, logistic_regression
+from erase.training import chunks
+from erase.training.chunks import classify_in_chunks
+from tf32 import Tf32Products, switch_allows_tf32
+
+TWINS: dict[str, Any] = {
+    "logreg": LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000),
+    "linear-svm": LinearSVC(random_state=3),
+    "poly-svm": SVC(kernel="poly", degree=3, break_ties=True, random_state=3),
+    "mlp": MLPClassifier((100, 100), learning_rate_init=0.001, random_state=3, max_iter=200),
+}
+
+
+def blobs(k: int, n: int = 40, d: int = 5, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Return points [1, n·k, d] around k centres, and their classes [1, n·k]."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n * k) % k
+    x = rng.normal(size=(k, d))[y] * 2 + rng.normal(size=(len(y), d))
+    return torch.from_numpy(x.astype(np.float32))[None], torch.from_numpy(y)[None]
+
+
+def all_rows(y: Tensor) -> Tensor:
+    return torch.arange(y.shape[1]).expand_as(y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", sorted(HEADS))
+@pytest.mark.parametrize("k", [2, 4])
+def test_predictions_equal_scikit_learns(kind: str, k: int) -> None:
+    z, y = blobs(k)
+    ours = classify(kind, z, all_rows(y), y, k, [3])[0].numpy()
+    on_sphere = normalize(z[0], dim=1).numpy()
+    twin = TWINS[kind].fit(on_sphere, y[0].numpy())
+    assert ours.argmax(1).tolist() == twin.predict(on_sphere).tolist()
+    if hasattr(twin, "predict_proba"):
+        np.testing.assert_allclose(ours, twin.predict_proba(on_sphere), atol=1e-3)
+    assert np.mean(ours.argmax(1) == y[0].numpy()) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(20, 200), (200, 16)], ids=["more dimensions", "more examples"]
+)
+@pytest.mark.parametrize("k", [2, 3, 13])
+def test_logistic_regression_reaches_scikit_learns_optimum(n: int, d: int, k: int) -> None:
+    z, y = blobs(k, n, d, seed=1)
+    z = normalize(z, dim=2)
+    weight, intercept = logistic_regression(z, y, k)
+    twin = TWINS["logreg"].fit(z[0].double().numpy(), y[0].numpy())
+
+    def loss(w: Tensor, b: Tensor) -> float:
+        logits = z[0].double() @ w.double() + b.double()
+        fit = torch.nn.functional.cross_entropy(logits, y[0], reduction="sum")
+        # of two classes scikit-learn penalises one vector: the difference
+        penalty = 0.5 * (w[:, 1] - w[:, 0]).square().sum() if k == 2 else 0.5 * w.square().sum()
+        return float(fit + penalty)
+
+    coefficients, offsets = torch.from_numpy(twin.coef_.T), torch.from_numpy(twin.intercept_)
+    if k == 2:
+        coefficients = torch.cat([torch.zeros_like(coefficients), coefficients], 1)
+        offsets = torch.cat([torch.zeros(1), offsets])
+    assert loss(weight[0], intercept[0]) == pytest.approx(loss(coefficients, offsets), rel=1e-4)
+
+
+def representations(n: int, d: int, collapsed: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return z [1, N, d], of which n train, with a third of their classes [1, n] wrong.
+
+    Collapsed, all rows point nearly the same way: cosines between 0.99998 and 1.
+    """
+    rng = np.random.default_rng(0)
+    y = np.arange(4 * n) % 7
+    z = 0.3 * rng.normal(size=(7, d))[y] + rng.normal(size=(len(y), d))
+    if collapsed:
+        z = 20 * np.abs(rng.normal(size=d)) + 0.1 * z
+    given, moved = y[:n].copy(), rng.permutation(n)[: n // 3]
+    given[moved] = rng.permutation(given[moved])  # every class keeps its size
+    rows = torch.arange(n)[None]
+    return torch.from_numpy(z.astype(np.float32))[None], rows, torch.from_numpy(given)[None]
+
+
+@pytest.mark.parametrize("rounds", [lambda: True, switch_allows_tf32], ids=["always", "by switch"])
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+@pytest.mark.parametrize(("n", "d"), [(140, 512), (700, 96)], ids=["n < d", "n > d"])
+def test_the_head_survives_products_in_tf32(
+    n: int, d: int, collapsed: bool, rounds: Callable[[], bool]
+) -> None:
+    z, rows, y = representations(n, d, collapsed)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with torch.no_grad(), Tf32Products(rounds):
+            ours = classify("logreg", z, rows, y, 7, [0])[0].argmax(1).numpy()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    on_sphere = normalize(z[0].double(), dim=1).numpy()
+    twin = LogisticRegression(C=1.0, tol=1e-10, max_iter=20_000)
+    theirs = twin.fit(on_sphere[:n], y[0].numpy()).predict(on_sphere)
+    assert len(np.unique(theirs)) > 1  # there is something to get wrong
+    assert np.mean(ours == theirs) >= 0.995
+
+
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+def test_regressions_with_soft_targets_survive_tf32(collapsed: bool) -> None:
+    z, _, y = representations(350, 96, collapsed)
+    points = normalize(z[0, :350], dim=1)
+    targets, seen = torch.eye(7)[y], torch.ones(1, 350)
+    weight, intercept = Regressions(points.double()).solve(targets.double(), seen.double(), 3.0)
+    best = (points.double() @ weight[0] + intercept[0]).argmax(1)
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products(switch_allows_tf32):
+            rounded = Regressions(points).solve(targets, seen, 3.0)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    ours = (points @ rounded[0][0] + rounded[1][0]).argmax(1)
+    assert len(best.unique()) > 1
+    assert float((ours == best).float().mean()) >= 0.995
+
+
+def test_runs_are_solved_independently() -> None:
+    first, second = blobs(3, seed=0), blobs(3, seed=1)
+    together = classify(
+        "logreg",
+        torch.cat([first[0], second[0]]),
+        all_rows(torch.cat([first[1], second[1]])),
+        torch.cat([first[1], second[1]]),
+        3,
+        [0, 0],
+    )
+    for run, (z, y) in enumerate((first, second)):
+        alone = classify("logreg", z, all_rows(y), y, 3, [0])
+        torch.testing.assert_close(together[run], alone[0])
+
+
+@pytest.mark.parametrize("kind", sorted(HEADS))
+def test_probabilities_cover_all_classes_and_sum_to_one(kind: str) -> None:
+    z, y = blobs(3)
+    rows = (y[0] != 1).nonzero().T
+    proba = classify(kind, z, rows, y.gather(1, rows), 5, [0])[0]
+    assert proba.shape == (z.shape[1], 5)
+    torch.testing.assert_close(proba.sum(1), torch.ones(z.shape[1]))
+    assert bool((proba[:, [1, 3, 4]] == 0).all())
+    assert float((proba.argmax(1) == y[0])[y[0] != 1].float().mean()) > 0.7
+
+
+@pytest.mark.parametrize("kind", sorted(HEADS))
+def test_one_class_only_is_a_constant(kind: str) -> None:
+    z, y = blobs(2)
+    proba = classify(kind, z, all_rows(y), torch.full_like(y, 2), 3, [0])[0]
+    assert proba.unique(dim=0).tolist() == [[0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("kind", sorted(HEADS))
+def test_zero_rows_are_fine(kind: str) -> None:
+    z, y = blobs(2)
+    z[0, :5] = 0.0
+    assert bool(torch.isfinite(classify(kind, z, all_rows(y), y, 2, [0])).all())
+
+
+def test_length_does_not_matter() -> None:
+    z, y = blobs(3)
+    stretched = z * torch.linspace(0.1, 9.0, z.shape[1])[None, :, None]
+    torch.testing.assert_close(
+        classify("logreg", z, all_rows(y), y, 3, [0]),
+        classify("logreg", stretched, all_rows(y), y, 3, [0]),
+    )
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 40), (200, 12)])
+@pytest.mark.parametrize("strength", [0.01, 0.3, 3.0])
+def test_regressions_with_soft_targets_reach_scikit_learns_optimum(
+    n: int, d: int, strength: float
+) -> None:
+    """A soft target is a row for every class, weighed; a row that is overlooked weighs nothing."""
+    generator = torch.Generator().manual_seed(n)
+    rows = normalize(torch.randn(n, d, generator=generator), dim=1)
+    targets = torch.rand(2, n, 3, generator=generator).pow(4)
+    targets /= targets.sum(2, keepdim=True)
+    seen = (torch.rand(2, n, generator=generator) < 0.7).float()
+    weights, intercepts = Regressions(rows).solve(targets, seen, strength)
+    for run in range(2):
+        theirs = LogisticRegression(C=strength, tol=1e-10, max_iter=5000)
+        counts = (targets[run] * seen[run, :, None]).numpy()
+        theirs.fit(np.tile(rows.numpy(), (3, 1)), np.repeat([0, 1, 2], n), counts.T.ravel())
+        proba = (rows @ weights[run] + intercepts[run]).softmax(1)
+        np.testing.assert_allclose(proba, theirs.predict_proba(rows.numpy()), atol=5e-3)
+    again = Regressions(rows).solve(targets, seen, strength, (weights + 0.1, intercepts))
+    for ours, before in zip(again, (weights, intercepts), strict=True):
+        torch.testing.assert_close(ours, before, atol=0.05, rtol=0.05)
+
+
+def test_regressions_know_no_class_that_they_have_not_seen() -> None:
+    rows = torch.eye(4)
+    targets = torch.eye(3)[[0, 1, 2, 2]].expand(2, -1, -1)
+    seen = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    weights, intercepts = Regressions(rows).solve(targets, seen, 1.0)
+    proba = (rows @ weights + intercepts).softmax(2)
+    assert bool((proba[0, :, 2] == 0).all())
+    assert bool((proba[1, 2:, 2] > 0.5).all())
+
+
+def watch_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that will tell the number of rows in every step of regressions."""
+    sizes: list[int] = []
+    pull = Regressions._pull
+
+    def watched(self: Regressions, *parts: Tensor) -> Tensor:
+        sizes.append(len(self.rows))
+        return pull(self, *parts)
+
+    monkeypatch.setattr(Regressions, "_pull", watched)
+    return sizes
+
+
+def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    (rows,), (y,) = blobs(3, n=400)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[y][None]
+    seen = torch.ones(1, len(y))
+    sizes = watch_rows(monkeypatch)
+    expected, _ = Regressions(rows).solve(targets, seen, 1.0)
+    alone, sizes[:] = sizes.count(1200), []
+    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
+    found, _ = Regressions(rows).solve(targets, seen, 1.0)
+    assert sizes[0] == 150
+    assert 1 <= sizes.count(1200) < alone
+    torch.testing.assert_close(found, expected, atol=0.15, rtol=0.05)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_of_many_rows_those_that_are_overlooked_cost_nothing(
+    warm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (rows,), (y,) = blobs(3, n=60)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
+    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
+    start = (torch.ones(2, rows.shape[1], 3), torch.zeros(2, 1, 3)) if warm else None
+    expected = Regressions(rows).solve(targets, seen, 1.0, start)
+    sizes = watch_rows(monkeypatch)
+    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
+    found = Regressions(rows).solve(targets, seen, 1.0, start)
+    assert set(sizes) == {72, 108}
+    ours, theirs = ((rows @ weights + b).softmax(2) for weights, b in (found, expected))
+    torch.testing.assert_close(ours, theirs, atol=0.01, rtol=0.0)
+    sizes.clear()
+    Regressions(rows).solve(targets, (seen + seen.flip(1)).clamp(max=1), 1.0, start)
+    assert set(sizes) == {180}  # most of them count
+
+
+def test_regressions_in_blocks_are_those_of_all_rows_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rows,), (y,) = blobs(3, n=20)
+    targets = torch.eye(3)[y].expand(2, -1, -1)
+    seen = (torch.arange(2 * len(y)) % 7 > 0).float().view(2, -1)
+    expected = Regressions(rows).solve(targets, seen, 1.0)
+    monkeypatch.setattr(heads, "_AT_ONCE", 50)  # 8 of 60 rows
+    for ours, theirs in zip(Regressions(rows).solve(targets, seen, 1.0), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+class InThrees:
+    """Representations [1, N, D] that come three rows at a time."""
+
+    def __init__(self, z: Tensor) -> None:
+        self.z = z
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, self.z.shape[1], 3):
+            some = self.z[:, start : start + 3]
+            yield slice(start, start + some.shape[1]), some
+
+    def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.cat([work(some) for _, some in self.chunks()], 1)
+
+
+@pytest.mark.parametrize("trained", [8, 90])  # fewer than dimensions, and more
+def test_a_classifier_in_chunks_is_that_of_all_rows(trained: int) -> None:
+    z, y = blobs(4, n=25, d=20)
+    rows = torch.arange(100)[100 - trained :]
+    expected = classify("logreg", z, rows[None], y[:, rows], 4, [0])
+    found = classify_in_chunks(InThrees(z), 20, rows, y[0, rows], 4)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, y = blobs(4, n=25, d=20)
+    rows = torch.arange(100)
+    monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 40)  # 100 of them: every third
+    found = classify_in_chunks(InThrees(z), 20, rows, y[0], 4)
+    expected = classify_in_chunks(InThrees(z), 20, rows[::3], y[0, ::3], 4)
+    torch.testing.assert_close(found, expected)
+    monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 100)
+    assert not torch.equal(found, classify_in_chunks(InThrees(z), 20, rows, y[0], 4))
+
+
+@pytest.mark.parametrize("strength", [0.3, 3.0])
+def test_apart_each_regression_is_its_own_and_as_close_as_all_of_them(
+    strength: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "_MANY_ROWS", 10)
+    (rows,), (y,) = blobs(3, n=60)
+    rows = normalize(rows, dim=1)
+    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
+    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(2, rows.shape[1], 3, generator=generator), torch.zeros(2, 1, 3)
+    found = Regressions(rows).solve(targets, seen, strength, start)
+    for run, own in enumerate(seen.bool()):
+        ours = [part[run, None] for part in found]
+        told = targets[run, None, own], torch.ones(1, int(own.sum())), strength
+        near = start[0][run, None], start[1][run, None]
+        expected = Regressions(rows[own], len(rows)).solve(*told, near)
+        assert all(map(torch.equal, ours, expected))
+        closer = Regressions(rows[own]).solve(*told, near)
+        assert not torch.equal(ours[0], closer[0])
+        torch.testing.assert_close(ours[0], closer[0], atol=0.3, rtol=0.1)
+
+
+def test_few_rows_share_a_matrix_even_where_most_are_overlooked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rows,), (y,) = blobs(3, n=60)
+    sizes = watch_rows(monkeypatch)
+    seen = (torch.arange(len(y)) % 5 < 2).float()[None]
+    Regressions(rows).solve(torch.eye(3)[y][None], seen, 1.0)
+    assert set(sizes) == {180}
+
+
+def test_the_start_of_very_many_rows_weighs_labels_as_all_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, float]] = []
+    solve = Regressions.solve
+
+    def watched(self: Regressions, *how: Any) -> tuple[Tensor, Tensor]:
+        asked.append((len(self.rows), how[2]))
+        return solve(self, *how)
+
+    monkeypatch.setattr(Regressions, "solve", watched)
+    monkeypatch.setattr(heads, "_MANY_ROWS", 60)
+    (rows,), (y,) = blobs(3, n=60)
+    Regressions(rows).solve(torch.eye(3)[y][None], torch.ones(1, 180), 0.5)
+    assert asked == [(180, 0.5), (60, 1.5)]
