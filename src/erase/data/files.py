@@ -17,10 +17,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     what `erase.write_folder` wrote: arrays that are opened without being read, see
     `erase.data.folder`. Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`:
     `id` (or `node`, `name`, or the first column), `label` (class number or name, empty: unknown),
-    optional `split` (train, val, test or empty); every other column of numbers is a feature, except identifiers:
-    whole numbers that are all different, on 20 nodes or more. Columns called `x0`, `x1`, … are
-    features whatever they hold. `edges`: `source` and `target` (or the first two columns), ids of
-    nodes.
+    optional `split` (train, val, test or empty); every other column of numbers is a feature,
+    except identifiers: whole numbers that are all different, on 20 nodes or more. Columns called
+    `x0`, `x1`, … are features whatever they hold. `edges`: `source` and `target` (or the first two
+    columns), ids of nodes.
 ``FILE.graphml``, ``FILE.graphml.gz``
     node attributes `label`, `split` and numbers, as the columns above.
 """
