@@ -428,9 +428,8 @@ def test_cpu_gpu_and_tf32_agree_on_a_hard_cell(name: str) -> None:
         answers[arithmetic] = np.stack([model.predict() for model in models])
     for other in ("cuda", "tf32"):
         error = np.sqrt((scores["cpu"].var(ddof=1) + scores[other].var(ddof=1)) / len(seeds))
-        print(name, other, scores["cpu"].mean(), scores[other].mean(), error)
-        print("agree", np.mean(answers["cpu"] == answers[other]))
         assert abs(scores["cpu"].mean() - scores[other].mean()) <= max(0.01, error)
+        assert np.mean(answers["cpu"] == answers[other]) >= 0.9
 
 
 @pytest.mark.gpu
