@@ -415,7 +415,7 @@ def test_bad_options_are_refused_before_training(
 
 
 def with_verdicts(audited: erase.Audit) -> erase.Audit:
-    """Return the audit with six flagged labels: five wrong, and one that nobody can tell."""
+    """Return the audit with six flagged labels: five "wrong" and one "can't tell"."""
     given = audited.given[audited.given >= 0]
     differs = np.flatnonzero(audited.decision.suggested != given)[:6]
     assert len(differs) == 6

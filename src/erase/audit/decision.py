@@ -116,8 +116,8 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
 
     Labels are flagged by :func:`verdicts`, if `proba` predicts the labels better than chance by
     :func:`agreement`; otherwise nothing is flagged. The only label of its class is never flagged,
-    and nobody can tell: no model has seen another of its class. Such labels have no part in the
-    agreement, in T, nor in the noise rate. Cost: linear in n.
+    since no model has seen another of its class. Such labels have no part in the agreement, in T,
+    nor in the noise rate. Cost: linear in n.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -210,7 +210,7 @@ def verdicts(
     labels of least quality, as many as keep their mean quality, which is the expected share of
     false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where the suggested
     class is more probable than all others together. A label is "right" where the given class is.
-    Of all other labels nobody can tell.
+    All other labels are "can't tell".
 
     Args:
         given: [n] classes; the only label of its class is not flagged.

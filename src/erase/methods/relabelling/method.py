@@ -117,7 +117,7 @@ class Relabelling(NodeClassifier):
     def quality_(self) -> Floats:
         """Probability that the given label is right [N].
 
-        NaN where none is given, and where nobody can tell: the class has no other label.
+        NaN where no label is given, and where its class has no other label to compare with.
         """
         quality: Floats = self._fitted().weights["quality"].numpy()
         return np.where(quality < 0, np.nan, quality)
