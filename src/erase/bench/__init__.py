@@ -1,4 +1,4 @@
-"""Runs under a stated protocol: the only package that compares predictions with clean labels."""
+"""Runs under a stated protocol, scored against the clean labels."""
 
 from erase.bench.run import PROTOCOLS, Protocol, given_labels, labels_of_cell, score
 

@@ -29,7 +29,7 @@ Nodes = NDArray[np.int64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Relabelling(NodeClassifier):
-    """Classifiers on smoothed features, taught in rounds by what given labels probably mean.
+    """Relabelling, this package's own method: train on what given labels probably mean.
 
     1. Views: features alone, smoothed over near neighbours, and far over edges and likeness
        (:func:`erase.methods.relabelling.smoothing.views_of`).
