@@ -27,7 +27,7 @@ def _same_threads() -> Iterator[None]:
 
 @st.composite
 def edge_lists(draw: st.DrawFn, max_nodes: int = 12) -> tuple[Tensor, int]:
-    """Draw an undirected graph as the door leaves it: both directions, sorted, no self-loops.
+    """Draw an undirected graph as NodeTask leaves it: both directions, sorted, no self-loops.
 
     Isolated nodes, no edges at all and a single node are common.
     """

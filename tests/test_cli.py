@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,6 +172,18 @@ def test_lists_show_every_entry_of_a_registry_with_a_sentence(
     assert all(len(line.split()) > 2 for line in lines)
     main(["list", kind, "--json"])
     assert list(json.loads(capsys.readouterr().out)) == list(names)
+
+
+@pytest.mark.parametrize("kind", ["methods", "encoders"])
+def test_lists_name_the_paper_and_show_no_equation(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["list", kind, "--json"])
+    lines = json.loads(capsys.readouterr().out)
+    unpublished = {"ce", "smoothed", "relabelling"}
+    dated = {name for name, line in lines.items() if re.search(r" \(.+, (19|20)\d\d\): ", line)}
+    assert dated == set(lines) - unpublished
+    assert not [line for line in lines.values() if re.search("[=−·Σ^←₀]", line)]
 
 
 def test_demo_writes_a_report_and_a_table(

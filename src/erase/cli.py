@@ -1,4 +1,4 @@
-"""The commands. No logic lives here: each command reads its arguments, calls the house, prints."""
+"""The commands. No logic here: each command reads its arguments, calls the package and prints."""
 
 import argparse
 import json

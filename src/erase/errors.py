@@ -2,7 +2,7 @@
 
 
 class EraseError(ValueError):
-    """Bad input, found at the door: what was expected, what came, and what to do.
+    """Bad input: what was expected, what came, and what to do.
 
     >>> print(EraseError("labels in 0..6", "label 9 at node 12", "Fix the label or set it to -1."))
     expected labels in 0..6; got label 9 at node 12. Fix the label or set it to -1.

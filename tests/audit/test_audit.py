@@ -208,12 +208,12 @@ def test_evidence_of_a_row_is_that_of_its_node(audited: erase.Audit) -> None:
 
 
 def test_probabilities_are_out_of_sample_and_sum_to_one(audited: erase.Audit) -> None:
-    judged = out_of_sample(NodeTask.of(fruit()[1]), judge(), 5, 0)
-    np.testing.assert_allclose(audited.pred_probs, judged.proba, atol=1e-6)
+    out_of_fold = out_of_sample(NodeTask.of(fruit()[1]), judge(), 5, 0)
+    np.testing.assert_allclose(audited.pred_probs, out_of_fold.proba, atol=1e-6)
     np.testing.assert_allclose(audited.pred_probs.sum(1), 1, rtol=1e-12)
     assert audited.pred_probs.shape == (120, 3)
-    np.testing.assert_array_equal(audited.embedding, judged.embedding)
-    np.testing.assert_array_equal(audited.given, judged.given)
+    np.testing.assert_array_equal(audited.embedding, out_of_fold.embedding)
+    np.testing.assert_array_equal(audited.given, out_of_fold.given)
     task = NodeTask.of(fruit()[1])
     np.testing.assert_array_equal(audited.edge_index, task.edge_index)
     assert audited.node_names == task.node_names
@@ -415,7 +415,7 @@ def test_bad_options_are_refused_before_training(
 
 
 def with_verdicts(audited: erase.Audit) -> erase.Audit:
-    """Return the audit with six flagged labels: five wrong, and one that nobody can tell."""
+    """Return the audit with six flagged labels: five "wrong" and one "can't tell"."""
     given = audited.given[audited.given >= 0]
     differs = np.flatnonzero(audited.decision.suggested != given)[:6]
     assert len(differs) == 6

@@ -26,7 +26,7 @@ from erase.audit.detectors import (
     loss_mixture,
     neighbourhood_agreement,
 )
-from erase.audit.out_of_fold import Judged, out_of_sample
+from erase.audit.out_of_fold import OutOfFold, out_of_sample
 from erase.bench import PROTOCOLS, given_labels
 from erase.data.datasets import load_dataset
 from erase.data.fields import encode_labels
@@ -38,15 +38,15 @@ Floats = NDArray[np.float64]
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
 
 
-def judged_of(given: Any, proba: Any, fold: Any = None, by_fold: Any = None) -> Judged:
-    """Return a `Judged`; by default every label is a fold of its own in turn, of two."""
+def out_of_fold_of(given: Any, proba: Any, fold: Any = None, by_fold: Any = None) -> OutOfFold:
+    """Return an `OutOfFold`; by default labels alternate between two folds."""
     given, proba = np.asarray(given, np.int64), np.asarray(proba, np.float32)
     if fold is None:
         fold = np.where(given >= 0, np.cumsum(given >= 0) % 2, -1)
     if by_fold is None:
         by_fold = np.stack([proba] * (int(np.max(fold)) + 1))
     embedding = np.zeros((len(given), 1), np.float32)
-    return Judged(given, proba, np.asarray(fold, np.int64), embedding, np.asarray(by_fold))
+    return OutOfFold(given, proba, np.asarray(fold, np.int64), embedding, np.asarray(by_fold))
 
 
 def noisy_case(
@@ -84,7 +84,7 @@ def test_finds_what_is_plain(name: str) -> None:
     nodes = np.argsort(true, kind="stable")
     pairs = [(a, b) for a, b in zip(nodes, np.roll(nodes, -1), strict=True) if true[a] == true[b]]
     edges = torch.tensor(sorted([*pairs, *[(b, a) for a, b in pairs]])).T.contiguous()
-    found = DETECTORS[name](judged_of(given, proba), edges, 0)
+    found = DETECTORS[name](out_of_fold_of(given, proba), edges, 0)
     assert found.is_issue.tolist() == wrong.tolist()
     assert found.quality[wrong].max() < 0.5 < found.quality[~wrong].min()
 
@@ -92,7 +92,7 @@ def test_finds_what_is_plain(name: str) -> None:
 @pytest.mark.parametrize("name", DETECTORS)
 def test_is_better_than_chance_where_it_is_not_plain(name: str) -> None:
     given, proba, wrong = noisy_case(0)
-    found = DETECTORS[name](judged_of(given, proba), ring(200), 0)
+    found = DETECTORS[name](out_of_fold_of(given, proba), ring(200), 0)
     assert found.quality.shape == found.is_issue.shape == (200,)
     assert found.is_issue.dtype == np.bool_
     assert roc_auc_score(wrong, -found.quality) > 0.8
@@ -104,8 +104,8 @@ def test_says_the_same_of_classes_in_another_order(name: str) -> None:
     given, proba, _ = noisy_case(1, classes=4)
     order = np.array([2, 0, 3, 1])
     edges = ring(200)
-    first = DETECTORS[name](judged_of(given, proba), edges, 0)
-    other = DETECTORS[name](judged_of(np.argsort(order)[given], proba[:, order]), edges, 0)
+    first = DETECTORS[name](out_of_fold_of(given, proba), edges, 0)
+    other = DETECTORS[name](out_of_fold_of(np.argsort(order)[given], proba[:, order]), edges, 0)
     if name == "graphcleaner":  # draws other flips
         assert spearmanr(first.quality, other.quality).statistic > 0.9
         return
@@ -116,11 +116,11 @@ def test_says_the_same_of_classes_in_another_order(name: str) -> None:
 @pytest.mark.parametrize("name", DETECTORS)
 def test_speaks_of_labelled_nodes_in_node_order(name: str) -> None:
     given, proba, _ = noisy_case(2, n=60)
-    everywhere = DETECTORS[name](judged_of(given, proba), NO_EDGES, 0)
+    everywhere = DETECTORS[name](out_of_fold_of(given, proba), NO_EDGES, 0)
     labelled = np.sort(np.random.default_rng(0).permutation(100)[:60])
     wide, wide_proba = np.full(100, -1), np.full((100, 3), 1 / 3)
     wide[labelled], wide_proba[labelled] = given, proba
-    among = DETECTORS[name](judged_of(wide, wide_proba), NO_EDGES, 0)
+    among = DETECTORS[name](out_of_fold_of(wide, wide_proba), NO_EDGES, 0)
     assert among.quality == pytest.approx(everywhere.quality)
     assert among.is_issue.tolist() == everywhere.is_issue.tolist()
 
@@ -129,8 +129,8 @@ def test_speaks_of_labelled_nodes_in_node_order(name: str) -> None:
 def test_a_class_that_nobody_carries_changes_nothing(name: str) -> None:
     given, proba, _ = noisy_case(3)
     wider = np.insert(proba, 1, 0.0, axis=1)
-    first = DETECTORS[name](judged_of(given, proba), ring(200), 0)
-    other = DETECTORS[name](judged_of(given + (given >= 1), wider), ring(200), 0)
+    first = DETECTORS[name](out_of_fold_of(given, proba), ring(200), 0)
+    other = DETECTORS[name](out_of_fold_of(given + (given >= 1), wider), ring(200), 0)
     assert other.quality == pytest.approx(first.quality)
     assert other.is_issue.tolist() == first.is_issue.tolist()
 
@@ -138,12 +138,12 @@ def test_a_class_that_nobody_carries_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", DETECTORS)
 def test_what_it_is_given_stays_as_it_was(name: str) -> None:
     given, proba, _ = noisy_case(4, n=30)
-    judged = judged_of(given, proba)
-    before = {key: value.copy() for key, value in vars(judged).items()}
-    first = DETECTORS[name](judged, ring(30), 0)
-    again = DETECTORS[name](judged, ring(30), 0)
+    out_of_fold = out_of_fold_of(given, proba)
+    before = {key: value.copy() for key, value in vars(out_of_fold).items()}
+    first = DETECTORS[name](out_of_fold, ring(30), 0)
+    again = DETECTORS[name](out_of_fold, ring(30), 0)
     assert first.quality.tolist() == again.quality.tolist()
-    assert all((value == before[key]).all() for key, value in vars(judged).items())
+    assert all((value == before[key]).all() for key, value in vars(out_of_fold).items())
 
 
 @pytest.mark.parametrize("name", DETECTORS)
@@ -160,7 +160,7 @@ def test_is_a_number_from_0_to_1_whatever_comes(name: str, data: st.DataObject) 
     if (given >= 0).sum() < 2:
         given[:] = 0
         edges, given, proba = (edges, given, proba) if n > 1 else (NO_EDGES, *_two_alike(proba))
-    found = DETECTORS[name](judged_of(given, proba), edges, 0)
+    found = DETECTORS[name](out_of_fold_of(given, proba), edges, 0)
     assert found.quality.shape == ((given >= 0).sum(),)
     assert ((found.quality >= 0) & (found.quality <= 1)).all()
 
@@ -171,7 +171,7 @@ def _two_alike(proba: Floats) -> tuple[NDArray[np.int64], Floats]:
 
 def test_one_signature() -> None:
     for detector in DETECTORS.values():
-        assert list(inspect.signature(detector).parameters) == ["judged", "edge_index", "seed"]
+        assert list(inspect.signature(detector).parameters) == ["out_of_fold", "edge_index", "seed"]
 
 
 # --- confidence
@@ -179,7 +179,7 @@ def test_one_signature() -> None:
 
 def test_confidence_is_the_probability_of_the_label_and_a_tie_is_no_issue() -> None:
     proba = [[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.0, 0.0, 1.0]]
-    found = confidence(judged_of([1, 1, 1, 0], proba), NO_EDGES, 0)
+    found = confidence(out_of_fold_of([1, 1, 1, 0], proba), NO_EDGES, 0)
     assert found.quality == pytest.approx([0.5, 0.3, 0.8, 0.0])
     assert found.is_issue.tolist() == [False, True, False, True]
 
@@ -241,7 +241,7 @@ def test_issues_and_qualities_are_cleanlabs(seed: int) -> None:
     rank = pytest.importorskip("cleanlab.rank")
     given, proba, _ = noisy_case(seed, n=150 + seed, classes=2 + seed % 5)
     assert is_plain(given, proba)
-    found = confident_learning(judged_of(given, proba), NO_EDGES, 0)
+    found = confident_learning(out_of_fold_of(given, proba), NO_EDGES, 0)
     joint = estimate_joint(given, proba)
     theirs = count.estimate_joint(given, proba)
     assert np.abs(joint - theirs).max() < 1 / len(given)  # cleanlab rounds to whole labels
@@ -257,7 +257,7 @@ def test_issues_and_qualities_are_cleanlabs(seed: int) -> None:
 
 def test_a_label_the_judge_agrees_with_is_never_pruned() -> None:
     given, proba, _ = noisy_case(0, sharp=0.3)
-    found = confident_learning(judged_of(given, proba), NO_EDGES, 0)
+    found = confident_learning(out_of_fold_of(given, proba), NO_EDGES, 0)
     agrees = proba.argmax(1) == given
     assert not found.is_issue[agrees].any()
     assert found.is_issue.sum() < (~agrees).sum()  # and not all others are
@@ -275,8 +275,8 @@ def test_agreement_is_that_of_dense_powers_without_the_own_fold(
     given, fold = rng.integers(-1, 3, size=n), rng.integers(0, 2, size=n)
     given[0], fold[given < 0] = 0, -1
     by_fold = rng.dirichlet(np.ones(3), size=(2, n)).astype(np.float32)
-    judged = judged_of(given, by_fold.mean(0), fold, by_fold)
-    agreement = neighbourhood_agreement(judged, edges)
+    out_of_fold = out_of_fold_of(given, by_fold.mean(0), fold, by_fold)
+    agreement = neighbourhood_agreement(out_of_fold, edges)
     dense = dense_adjacency(edges, n).numpy()
     step = dense / np.maximum(dense.sum(1, keepdims=True), 1)
     labelled = np.flatnonzero(given >= 0)
@@ -284,7 +284,7 @@ def test_agreement_is_that_of_dense_powers_without_the_own_fold(
     for row, i in enumerate(labelled):
         for c in range(3):
             others = np.array([given[j] == c and fold[j] != fold[i] for j in range(n)], float)
-            expected = [judged.proba[i, c]]
+            expected = [out_of_fold.proba[i, c]]
             for values in (by_fold[fold[i], :, c].astype(float), others):
                 for hops in (1, 2, 3):
                     expected.append(np.linalg.matrix_power(step, hops)[i] @ values)
@@ -297,7 +297,9 @@ def test_a_nodes_own_label_moves_nothing_but_which_class_is_asked_for() -> None:
     proba = rng.dirichlet(np.ones(3), size=30)
     other = given.copy()
     other[7] = (given[7] + 1) % 3
-    agreement = [neighbourhood_agreement(judged_of(y, proba), ring(30)) for y in (given, other)]
+    agreement = [
+        neighbourhood_agreement(out_of_fold_of(y, proba), ring(30)) for y in (given, other)
+    ]
     assert agreement[0][7].tolist() == agreement[1][7].tolist()
     assert agreement[0][8].tolist() != agreement[1][8].tolist()
 
@@ -311,22 +313,24 @@ def test_graphcleaner_hears_the_neighbours() -> None:
     edges = torch.tensor(sorted({*pairs, *[(b, a) for a, b in pairs]})).T.contiguous()
     given = np.where(rng.random(180) < 0.2, (true + 1) % 3, true)
     proba = np.full((180, 3), 1 / 3)
-    heard = graphcleaner(judged_of(given, proba), edges, 0)
+    heard = graphcleaner(out_of_fold_of(given, proba), edges, 0)
     assert roc_auc_score(given != true, -heard.quality) > 0.95
-    deaf = graphcleaner(judged_of(given, proba), NO_EDGES, 0)
+    deaf = graphcleaner(out_of_fold_of(given, proba), NO_EDGES, 0)
     assert np.ptp(deaf.quality) < 0.2
     # what the judges say of the neighbours is heard too, where no neighbour has a label
     probes = np.where(rng.random(180) < 0.3, given, -1)
     said = 0.1 + 0.7 * np.eye(3)[true]
     judges = np.where((probes >= 0)[:, None], 1 / 3, said)
     fold = np.where(probes >= 0, nodes % 2, -1)
-    by = graphcleaner(judged_of(probes, proba, fold, np.stack([judges] * 2)), edges, 0)
+    by = graphcleaner(out_of_fold_of(probes, proba, fold, np.stack([judges] * 2)), edges, 0)
     assert roc_auc_score((given != true)[probes >= 0], -by.quality) > 0.95
 
 
 def test_graphcleaners_seed_draws_other_flips() -> None:
     given, proba, _ = noisy_case(5, n=60)
-    qualities = [graphcleaner(judged_of(given, proba), NO_EDGES, seed).quality for seed in (0, 1)]
+    qualities = [
+        graphcleaner(out_of_fold_of(given, proba), NO_EDGES, seed).quality for seed in (0, 1)
+    ]
     assert qualities[0].tolist() != qualities[1].tolist()
 
 
@@ -342,9 +346,9 @@ def test_flips_follow_how_classes_are_confused() -> None:
 
 
 def test_one_fold_has_nobody_to_learn_from() -> None:
-    judged = judged_of([0, 1], np.eye(2), fold=[0, 0])
+    out_of_fold = out_of_fold_of([0, 1], np.eye(2), fold=[0, 0])
     with pytest.raises(EraseError, match="two folds"):
-        graphcleaner(judged, NO_EDGES, 0)
+        graphcleaner(out_of_fold, NO_EDGES, 0)
 
 
 # --- loss mixture
@@ -381,7 +385,7 @@ def test_the_mixture_is_scikit_learns() -> None:
 def test_losses_are_those_of_the_given_labels() -> None:
     own = np.array([0.9, 0.85, 0.8, 0.9, 3e-4, 1e-4, 2e-4, 0.0])
     proba = np.stack([own, 1 - own], 1)
-    found = loss_mixture(judged_of(np.zeros(8), proba), NO_EDGES, 0)
+    found = loss_mixture(out_of_fold_of(np.zeros(8), proba), NO_EDGES, 0)
     assert found.is_issue.tolist() == [False] * 4 + [True] * 4
     losses = -np.log(own.clip(1e-4))
     scaled = (losses - losses.min()) / np.ptp(losses)
@@ -389,7 +393,7 @@ def test_losses_are_those_of_the_given_labels() -> None:
 
 
 def test_equal_losses_are_no_issue() -> None:
-    found = loss_mixture(judged_of([0, 1, 0], np.full((3, 2), 0.5)), NO_EDGES, 0)
+    found = loss_mixture(out_of_fold_of([0, 1, 0], np.full((3, 2), 0.5)), NO_EDGES, 0)
     assert found.quality.tolist() == [1, 1, 1]
     assert not found.is_issue.any()
 
@@ -402,11 +406,11 @@ def test_finds_injected_noise(dataset: str) -> None:
     clean = load_dataset(dataset)
     given = given_labels(clean, "symmetric", 0.3, 0, PROTOCOLS["honest"])
     task = NodeTask.of(given)
-    judged = out_of_sample(task, METHODS["label-propagation"](device="cpu"), 5)
-    labelled = judged.given >= 0
-    wrong = (encode_labels(clean)[0].numpy() != judged.given)[labelled]
+    out_of_fold = out_of_sample(task, METHODS["label-propagation"](device="cpu"), 5)
+    labelled = out_of_fold.given >= 0
+    wrong = (encode_labels(clean)[0].numpy() != out_of_fold.given)[labelled]
     areas = {
-        name: float(roc_auc_score(wrong, -detector(judged, task.edge_index, 0).quality))
+        name: float(roc_auc_score(wrong, -detector(out_of_fold, task.edge_index, 0).quality))
         for name, detector in DETECTORS.items()
     }
     assert min(areas.values()) > 0.7, areas

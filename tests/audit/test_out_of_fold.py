@@ -1,4 +1,4 @@
-"""Nobody is judged by a model that saw its label."""
+"""No node is predicted by a model that saw its label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,21 +79,21 @@ def test_the_deal_depends_on_its_seed_alone() -> None:
 )
 def test_no_model_sees_a_label_it_judges(y: list[int], folds: int) -> None:
     task = task_of(y, classes=8)
-    judged, seen = witnessed(task, folds)
+    out_of_fold, seen = witnessed(task, folds)
     labelled = np.flatnonzero(task.y >= 0)
     assert len(seen) == min(folds, len(labelled))
-    assert sorted(np.concatenate([np.flatnonzero(judged.fold == k) for k in range(len(seen))])) == (
-        labelled.tolist()
-    )
+    assert sorted(
+        np.concatenate([np.flatnonzero(out_of_fold.fold == k) for k in range(len(seen))])
+    ) == (labelled.tolist())
     for k, shown in enumerate(seen):
-        own = torch.from_numpy(judged.fold == k)
+        own = torch.from_numpy(out_of_fold.fold == k)
         assert not bool((shown.train_mask | shown.val_mask)[own].any())
         assert bool((shown.y[own] == -1).all())
         given_there = shown.y >= 0
         assert torch.equal(shown.y[given_there], task.y[given_there])
         # the row is that of run k, or uniform where run k had no label of the class
         known = torch.isin(task.y, task.y[shown.train_mask]).numpy()
-        rows = judged.proba[own.numpy()]
+        rows = out_of_fold.proba[own.numpy()]
         expected = np.where(known[own.numpy()][:, None], np.eye(8)[k % 8], 1 / 8)
         np.testing.assert_allclose(rows, expected)
     assert len({(int(t.train_mask.sum()), int(t.val_mask.sum())) for t in seen}) == 1
@@ -101,9 +101,9 @@ def test_no_model_sees_a_label_it_judges(y: list[int], folds: int) -> None:
 
 def test_the_next_fold_validates_and_the_others_train() -> None:
     task = task_of([k % 3 for k in range(60)])
-    judged, seen = witnessed(task, 5)
+    out_of_fold, seen = witnessed(task, 5)
     for k, shown in enumerate(seen):
-        assert (judged.fold[shown.val_mask.numpy()] == (k + 1) % 5).all()
+        assert (out_of_fold.fold[shown.val_mask.numpy()] == (k + 1) % 5).all()
         assert int(shown.val_mask.sum()) == 12
         assert int(shown.train_mask.sum()) == 36
 
@@ -118,11 +118,11 @@ def test_without_a_fold_to_spare_nobody_validates(labels: int, folds: int) -> No
 
 def test_surplus_labels_of_the_most_frequent_class_stay_out() -> None:
     y = [0] * 40 + [1] * 8 + [2] * 5  # 53 labels: folds of 11, 11, 11, 10, 10
-    judged, seen = witnessed(task_of(y), 5)
+    out_of_fold, seen = witnessed(task_of(y), 5)
     assert {int(shown.train_mask.sum()) for shown in seen} == {31}
     assert {int(shown.val_mask.sum()) for shown in seen} == {10}
     for k, shown in enumerate(seen):
-        could = (judged.fold != k) & (judged.fold != (k + 1) % 5)
+        could = (out_of_fold.fold != k) & (out_of_fold.fold != (k + 1) % 5)
         out = could & ~shown.train_mask.numpy()
         assert out.sum() == could.sum() - 31
         assert (np.array(y)[out] == 0).all()
@@ -130,33 +130,33 @@ def test_surplus_labels_of_the_most_frequent_class_stay_out() -> None:
 
 def test_a_rare_class_trains_rather_than_validates() -> None:
     y = [0] * 30 + [1] * 28 + [2] * 2
-    judged, seen = witnessed(task_of(y), 5)
-    one, other = (58, 59) if (judged.fold[59] - judged.fold[58]) % 5 == 1 else (59, 58)
-    judge = judged.fold[one]
-    assert judged.fold[other] == (judge + 1) % 5  # it would choose the epoch of this judge
+    out_of_fold, seen = witnessed(task_of(y), 5)
+    one, other = (58, 59) if (out_of_fold.fold[59] - out_of_fold.fold[58]) % 5 == 1 else (59, 58)
+    judge = out_of_fold.fold[one]
+    assert out_of_fold.fold[other] == (judge + 1) % 5  # it would choose the epoch of this judge
     assert bool(seen[judge].train_mask[other])
     assert not bool(seen[judge].val_mask[other])
-    assert bool(seen[judged.fold[other]].train_mask[one])
+    assert bool(seen[out_of_fold.fold[other]].train_mask[one])
 
 
 def test_a_label_alone_of_its_class_gets_no_opinion() -> None:
-    judged, seen = witnessed(task_of([0] * 6 + [1] * 6 + [2]), 3)
-    assert not bool(seen[judged.fold[12]].train_mask[12])
-    np.testing.assert_allclose(judged.proba[12], 1 / 3)
-    assert (judged.proba[:12].max(1) == 1).all()
+    out_of_fold, seen = witnessed(task_of([0] * 6 + [1] * 6 + [2]), 3)
+    assert not bool(seen[out_of_fold.fold[12]].train_mask[12])
+    np.testing.assert_allclose(out_of_fold.proba[12], 1 / 3)
+    assert (out_of_fold.proba[:12].max(1) == 1).all()
 
 
 def test_nodes_without_a_label_get_the_mean_of_all_models() -> None:
-    judged, _ = witnessed(task_of([0, 1, 0, 1, 0, 1, -1, -1], classes=3), 3)
-    assert (judged.fold[6:] == -1).all()
-    np.testing.assert_allclose(judged.proba[6:], 1 / 3, rtol=1e-6)
-    assert (judged.given == [0, 1, 0, 1, 0, 1, -1, -1]).all()
+    out_of_fold, _ = witnessed(task_of([0, 1, 0, 1, 0, 1, -1, -1], classes=3), 3)
+    assert (out_of_fold.fold[6:] == -1).all()
+    np.testing.assert_allclose(out_of_fold.proba[6:], 1 / 3, rtol=1e-6)
+    assert (out_of_fold.given == [0, 1, 0, 1, 0, 1, -1, -1]).all()
 
 
 def test_the_embedding_is_that_of_the_first_model() -> None:
-    judged, _ = witnessed(task_of([0, 1] * 10), 4)
-    assert judged.embedding.shape == (20, 2)
-    assert (judged.embedding == 0).all()
+    out_of_fold, _ = witnessed(task_of([0, 1] * 10), 4)
+    assert out_of_fold.embedding.shape == (20, 2)
+    assert (out_of_fold.embedding == 0).all()
 
 
 def test_a_changed_label_leaves_its_own_judge_alone() -> None:
@@ -177,16 +177,16 @@ def small(**changes: Any) -> CrossEntropy:
 
 def test_one_by_one_is_all_at_once() -> None:
     task = NodeTask.of(two_communities(size=40, classes=3))
-    judged = out_of_sample(task, small(seed=3), 5, seed=1)
-    models = small(seed=3).fit_many(fold_tasks(task, judged.fold, 1), [3] * 5)
+    out_of_fold = out_of_sample(task, small(seed=3), 5, seed=1)
+    models = small(seed=3).fit_many(fold_tasks(task, out_of_fold.fold, 1), [3] * 5)
     for k, model in enumerate(models):
-        own = judged.fold == k
-        np.testing.assert_allclose(judged.proba[own], model.predict_proba()[own], atol=1e-5)
+        own = out_of_fold.fold == k
+        np.testing.assert_allclose(out_of_fold.proba[own], model.predict_proba()[own], atol=1e-5)
     mean = np.mean([model.predict_proba() for model in models], 0)
-    free = judged.fold < 0
+    free = out_of_fold.fold < 0
     assert free.sum() == 30
-    np.testing.assert_allclose(judged.proba[free], mean[free], atol=1e-5)
-    np.testing.assert_allclose(judged.embedding, models[0].transform(), atol=1e-5)
+    np.testing.assert_allclose(out_of_fold.proba[free], mean[free], atol=1e-5)
+    np.testing.assert_allclose(out_of_fold.embedding, models[0].transform(), atol=1e-5)
 
 
 def count_runs(monkeypatch: pytest.MonkeyPatch, method: type[NodeClassifier]) -> list[int]:
@@ -208,11 +208,11 @@ def test_what_has_no_epochs_is_computed_once_for_all_folds(
 ) -> None:
     task = NodeTask.of(two_communities())
     calls = count_runs(monkeypatch, type(method))
-    judged = out_of_sample(task, method, 4)
+    out_of_fold = out_of_sample(task, method, 4)
     assert calls == [4]
-    for k, shown in enumerate(fold_tasks(task, judged.fold, 0)):
+    for k, shown in enumerate(fold_tasks(task, out_of_fold.fold, 0)):
         alone = clone(method).fit(shown).predict_proba()
-        np.testing.assert_allclose(judged.by_fold[k], alone, atol=1e-5)
+        np.testing.assert_allclose(out_of_fold.by_fold[k], alone, atol=1e-5)
 
 
 def test_a_gpu_trains_all_folds_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,22 +223,22 @@ def test_a_gpu_trains_all_folds_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "erase.audit.out_of_fold.resolve_device", lambda device: torch.device("cuda")
     )
-    judged = out_of_sample(task, small(seed=3), 4)
+    out_of_fold = out_of_sample(task, small(seed=3), 4)
     assert calls == [4]
-    np.testing.assert_allclose(judged.proba, expected.proba, atol=1e-5)
+    np.testing.assert_allclose(out_of_fold.proba, expected.proba, atol=1e-5)
 
 
 def test_validation_and_training_labels_are_judged_alike() -> None:
     data = two_communities()
-    judged, _ = witnessed(NodeTask.of(data), 5)
-    assert ((judged.fold >= 0) == (data.train_mask | data.val_mask).numpy()).all()
+    out_of_fold, _ = witnessed(NodeTask.of(data), 5)
+    assert ((out_of_fold.fold >= 0) == (data.train_mask | data.val_mask).numpy()).all()
 
 
 def test_neither_the_task_nor_the_method_is_changed() -> None:
     task, method = NodeTask.of(two_communities()), small(epochs=2)
     before = replace(task, y=task.y.clone(), train_mask=task.train_mask.clone())
-    judged = out_of_sample(task, method, 3)
-    judged.given[:] = 7
+    out_of_fold = out_of_sample(task, method, 3)
+    out_of_fold.given[:] = 7
     assert torch.equal(task.y, before.y)
     assert torch.equal(task.train_mask, before.train_mask)
     assert not hasattr(method, "fit_")
@@ -275,10 +275,10 @@ def test_every_method_can_judge_three_labels(name: str) -> None:
     sizes: dict[str, Any] = {"hidden": 8, "width": 6, "heads": 2, "epochs": 3, "device": "cpu"}
     method = METHODS[name](**{key: value for key, value in sizes.items() if key in known})
     data = path_graph(train_mask=mask(0, 1, 2), val_mask=None)
-    judged = out_of_sample(NodeTask.of(data), method, 5)
-    np.testing.assert_allclose(judged.proba[0], 0.5)
-    np.testing.assert_allclose(judged.proba.sum(1), 1, rtol=1e-5)
-    assert sorted(judged.fold[:3]) == [0, 1, 2]
+    out_of_fold = out_of_sample(NodeTask.of(data), method, 5)
+    np.testing.assert_allclose(out_of_fold.proba[0], 0.5)
+    np.testing.assert_allclose(out_of_fold.proba.sum(1), 1, rtol=1e-5)
+    assert sorted(out_of_fold.fold[:3]) == [0, 1, 2]
 
 
 def test_lonely_labels_are_refused() -> None:

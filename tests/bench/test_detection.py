@@ -16,7 +16,7 @@ from hypothesis import given as drawn
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.audit import DETECTORS, FOLDS, JUDGE, Judged, audit, judge_params
+from erase.audit import DETECTORS, FOLDS, JUDGE, OutOfFold, audit, judge_params
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench import labels_of_cell, runner
 from erase.bench.detection import (
@@ -74,7 +74,7 @@ def batch(*cells: Cell) -> Batch:
     return Batch(cells, False, False, "cpu", 1)
 
 
-def judged_like(asked: Cell) -> tuple[Judged, NodeTask]:
+def out_of_fold_like(asked: Cell) -> tuple[OutOfFold, NodeTask]:
     task = NodeTask.of(labels_of_cell(tiny(), asked))
     return out_of_sample(
         task, LabelPropagation(seed=asked.seed, device="cpu"), FOLDS, asked.seed
@@ -227,10 +227,10 @@ def test_a_record_of_a_rival_is_the_score_of_its_answer(name: str) -> None:
     asked = cell(name, seed=2)
     (result,) = run_batch(batch(asked))
     record = result.record
-    judged, task = judged_like(asked)
-    found = DETECTORS[name](judged, task.edge_index, 2)
-    labelled = judged.given >= 0
-    wrong = (encode_labels(tiny())[0].numpy() != judged.given)[labelled]
+    out_of_fold, task = out_of_fold_like(asked)
+    found = DETECTORS[name](out_of_fold, task.edge_index, 2)
+    labelled = out_of_fold.given >= 0
+    wrong = (encode_labels(tiny())[0].numpy() != out_of_fold.given)[labelled]
     expected = detection_scores(found.quality, found.is_issue, wrong)
     counts = {"labels": 90, "mislabelled": wrong.sum(), "flagged": found.is_issue.sum()}
     assert record.scores == pytest.approx(expected | counts)
@@ -253,15 +253,15 @@ def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
 
 def test_labels_whose_truth_nobody_knows_are_not_scored() -> None:
     asked = cell("confidence")
-    judged, task = judged_like(asked)
+    out_of_fold, task = out_of_fold_like(asked)
     clean = tiny()
     clean.num_classes = 3
     clean.y[:10] = -1
-    scores = score_detection(asked, judged, task, clean)
+    scores = score_detection(asked, out_of_fold, task, clean)
     assert scores["labels"] == 80
-    found = DETECTORS["confidence"](judged, task.edge_index, 0)
-    truth = tiny().y.numpy()[judged.given >= 0]
-    wrong = judged.given[judged.given >= 0] != truth
+    found = DETECTORS["confidence"](out_of_fold, task.edge_index, 0)
+    truth = tiny().y.numpy()[out_of_fold.given >= 0]
+    wrong = out_of_fold.given[out_of_fold.given >= 0] != truth
     rest = slice(10, None)
     expected = detection_scores(found.quality[rest], found.is_issue[rest], wrong[rest])
     assert {key: scores[key] for key in expected} == expected
@@ -302,7 +302,7 @@ def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
 ) -> None:
     trained = []
 
-    def count(task: NodeTask, *how: Any) -> Judged:
+    def count(task: NodeTask, *how: Any) -> OutOfFold:
         trained.append(how)
         return out_of_sample(task, *how)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from erase.bench.figures import FIGURES, Shelf, draw_figure
+from erase.bench.figures import FIGURES, RecordIndex, draw_figure
 from erase.bench.published import published
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.runner import arrays_path
@@ -58,13 +58,13 @@ def note(figure: Figure) -> str:
     return figure.legends[0].get_title().get_text().replace("\n", " ")
 
 
-# The shelf ----------------------------------------------------------------------------------------
+# The record index ---------------------------------------------------------------------------------
 
 
 def test_a_summary_is_mean_and_standard_error_over_seeds() -> None:
     values = [0.5, 0.6, 0.8]
-    shelf = Shelf([record(v, seed=i) for i, v in enumerate(values)], "paper")
-    found = shelf.summary("cora", "asymmetric", 0.5)
+    index = RecordIndex([record(v, seed=i) for i, v in enumerate(values)], "paper")
+    found = index.summary("cora", "asymmetric", 0.5)
     assert found is not None
     assert found.mean == pytest.approx(np.mean(values))
     assert found.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
@@ -86,8 +86,8 @@ def test_a_summary_is_mean_and_standard_error_over_seeds() -> None:
     ids=str,
 )
 def test_a_summary_is_of_one_cell_and_protocol(other: dict[str, Any]) -> None:
-    shelf = Shelf([record(0.5), record(0.9, seed=1, **other)], "paper")
-    found = shelf.summary("cora", "asymmetric", 0.5)
+    index = RecordIndex([record(0.5), record(0.9, seed=1, **other)], "paper")
+    found = index.summary("cora", "asymmetric", 0.5)
     assert found is not None
     assert (found.mean, found.error, found.runs) == (0.5, 0, 1)
 
@@ -352,7 +352,7 @@ def test_a_tolerance_has_the_runs_of_its_row(tmp_path: Path) -> None:
     assert {value: entry.runs for value, entry in entries.items()} == {0.01: 3, 0.05: 3, 0.5: 3}
     assert entries[0.05].mean == pytest.approx(100 * usual_mean(records, "eps2", "symmetric"))
     for value, entry in entries.items():
-        runs = Shelf(records, "paper").runs("cora", "symmetric", 0.5, params={"eps2": value})
+        runs = RecordIndex(records, "paper").runs("cora", "symmetric", 0.5, params={"eps2": value})
         assert len(runs) == (5 if value == 0.05 else 3)  # all, where no row is compared
         assert np.mean([runs[run] for run in runs if run[3] < 3]) * 100 == pytest.approx(entry.mean)
 
@@ -376,7 +376,7 @@ def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[
     """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
     runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
     records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]
-    found = Shelf(records, "paper").summary("cora", "asymmetric", 0.5, params={"steps": 5})
+    found = RecordIndex(records, "paper").summary("cora", "asymmetric", 0.5, params={"steps": 5})
     assert found is not None
     assert (found.mean, found.runs) == (0.5, 1)
     entries = {
@@ -387,7 +387,7 @@ def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[
 
 def test_a_run_that_failed_in_another_file_counts_where_it_did_not_fail() -> None:
     records = [record(0.5), record(None, error="EraseError: why")]
-    found = Shelf(records, "paper").summary("cora", "asymmetric", 0.5)
+    found = RecordIndex(records, "paper").summary("cora", "asymmetric", 0.5)
     assert found is not None
     assert found.mean == 0.5
     assert [spot.entry.runs for spot in build("main", records).spots() if spot.entry.runs] == [1]

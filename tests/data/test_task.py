@@ -1,4 +1,4 @@
-"""The door: what NodeTask keeps, what it drops, what it refuses."""
+"""What NodeTask keeps, what it drops, what it refuses."""
 
 import copy
 import time

@@ -1,4 +1,4 @@
-"""Every method of the registry keeps the house's promises, by existing."""
+"""Every method of the registry keeps the promises of `NodeClassifier`."""
 
 import sys
 from pathlib import Path

@@ -42,7 +42,7 @@ def test_denoising_follows_the_masked_recursion(
             labels[i, y[i]] = 1.0
     for _ in range(steps):
         labels = (1 - keep) * masked @ labels + keep * labels
-    hidden = torch.where(mask, y, -1)  # what the door leaves of y
+    hidden = torch.where(mask, y, -1)  # the labels that a NodeTask keeps
     ours = denoise(
         Graph(edge_index, n),
         hidden,

@@ -20,13 +20,13 @@ def resident() -> int:
 
 
 def test_what_is_written_stays_after_it_left_the_memory() -> None:
-    shelf = OnDisk(2, 1000, 3)
-    assert shelf.tensor.shape == (2, 1000, 3)
-    assert not shelf.tensor.any()
-    shelf.tensor[:, 7] = 2.0
-    shelf.leave_memory()
-    kept = shelf.tensor
-    del shelf
+    stored = OnDisk(2, 1000, 3)
+    assert stored.tensor.shape == (2, 1000, 3)
+    assert not stored.tensor.any()
+    stored.tensor[:, 7] = 2.0
+    stored.leave_memory()
+    kept = stored.tensor
+    del stored
     gc.collect()
     assert kept.sum() == 12.0
     assert bool((kept[:, 7] == 2.0).all())
@@ -34,13 +34,13 @@ def test_what_is_written_stays_after_it_left_the_memory() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts pages")
 def test_what_left_takes_no_memory() -> None:
-    shelf = OnDisk(64, 2**20)
+    stored = OnDisk(64, 2**20)
     before = resident()
-    for part in shelf.tensor:
+    for part in stored.tensor:
         part.fill_(1.0)
-        shelf.leave_memory()
+        stored.leave_memory()
     assert resident() - before < 2**27  # of 2^28 that were written
-    assert shelf.tensor[:, 5].sum() == 64
+    assert stored.tensor[:, 5].sum() == 64
 
 
 def test_a_fit_whose_representations_lie_on_the_disk_is_the_same(

@@ -10,7 +10,7 @@ from typing import Any
 
 from erase.audit.decision import Agreement, Decision, Estimate
 from erase.audit.detectors import DETECTORS
-from erase.audit.out_of_fold import Judged
+from erase.audit.out_of_fold import OutOfFold
 from erase.audit.result import Audit
 from erase.audit.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, check_audit, judge_params
 
@@ -23,7 +23,7 @@ __all__ = [
     "Audit",
     "Decision",
     "Estimate",
-    "Judged",
+    "OutOfFold",
     "audit",
     "check_audit",
     "judge_params",

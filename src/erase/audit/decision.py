@@ -13,8 +13,8 @@ from scipy.stats import beta, norm
 
 from erase.errors import EraseError
 from erase.methods.relabelling.noise_model import (
-    Choices,
-    choose,
+    Calibration,
+    calibrate,
     log_proba,
     maximise,
     posteriors,
@@ -27,7 +27,7 @@ Classes = NDArray[np.int64]
 
 CANNOT_TELL = "can't tell"
 
-_FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weigh a choice
+_FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weight the noise models
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
 _CHANCE = 0.01  # how often chance may pass for knowledge
@@ -116,8 +116,8 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
 
     Labels are flagged by :func:`verdicts`, if `proba` predicts the labels better than chance by
     :func:`agreement`; otherwise nothing is flagged. The only label of its class is never flagged,
-    and nobody can tell: no model has seen another of its class. Such labels have no part in the
-    agreement, in T, nor in the noise rate. Cost: linear in n.
+    since no model has seen another of its class. Such labels have no part in the agreement, in T,
+    nor in the noise rate. Cost: linear in n.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -127,12 +127,12 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
     """
     given, proba = _checked(given, proba, max_false_alarms)
     judged = np.bincount(given)[given] > 1
-    choices = _choices(given[judged], proba[judged], seed)
+    calibration = _calibrated(given[judged], proba[judged], seed)
     posterior = np.empty_like(proba)
-    posterior[judged] = choices.posterior(given[judged], proba[judged])
-    posterior[~judged] = posteriors(given[~judged], proba[~judged], choices.transition)
-    transition = choices.transition
-    rates, transitions = _resampled(given[judged], proba[judged], choices, seed)
+    posterior[judged] = calibration.posterior(given[judged], proba[judged])
+    posterior[~judged] = posteriors(given[~judged], proba[~judged], calibration.transition)
+    transition = calibration.transition
+    rates, transitions = _resampled(given[judged], proba[judged], calibration, seed)
     quality = posterior[np.arange(len(given)), given]
     known = agreement(given[judged], proba[judged])
     is_issue, verdict = verdicts(given, posterior, max_false_alarms)
@@ -210,7 +210,7 @@ def verdicts(
     labels of least quality, as many as keep their mean quality, which is the expected share of
     false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where the suggested
     class is more probable than all others together. A label is "right" where the given class is.
-    Of all other labels nobody can tell.
+    All other labels are "can't tell".
 
     Args:
         given: [n] classes; the only label of its class is not flagged.
@@ -251,36 +251,38 @@ def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
     return flagged
 
 
-def _choices(given: Classes, proba: Floats, seed: int) -> Choices:
-    """Return calibrations and transition matrices, weighed by some labels and fitted to all."""
+def _calibrated(given: Classes, proba: Floats, seed: int) -> Calibration:
+    """Return noise models weighted on a sample of the labels and fitted to all of them."""
     stream = numpy_stream(seed, "held-out labels")
     some = np.sort(stream.permutation(len(given))[:_WEIGHED])
     folds = stream.permutation(len(some)) % min(_FOLDS, len(some))
-    choices = choose(given[some], proba[some], folds=folds)
-    return choices.refitted(given, proba) if len(some) < len(given) else choices
+    calibration = calibrate(given[some], proba[some], folds=folds)
+    return calibration.refitted(given, proba) if len(some) < len(given) else calibration
 
 
-def _resampled(given: Classes, proba: Floats, choices: Choices, seed: int) -> tuple[Floats, Floats]:
+def _resampled(
+    given: Classes, proba: Floats, calibration: Calibration, seed: int
+) -> tuple[Floats, Floats]:
     """Return the noise rate [B] and T [B, K, K] of B samples of the nodes with replacement.
 
-    Each sample takes one of the choices, as often as its weight says: what is not known about the
-    choice is part of the spread.
+    Each sample draws one noise model by its weight, so that the spread includes the uncertainty
+    about the model.
     """
     stream = numpy_stream(seed, "resampled labels")
     n = len(given)
     order = np.argsort(given, kind="stable")
     given, logs = given[order], log_proba(proba[order])
-    taken = stream.choice(len(choices.weights), size=_RESAMPLES, p=choices.weights)
-    calibrations = {power: powered(logs, power) for power in set(choices.powers[taken])}
+    taken = stream.choice(len(calibration.weights), size=_RESAMPLES, p=calibration.weights)
+    by_power = {power: powered(logs, power) for power in set(calibration.powers[taken])}
     rates, transitions = [], []
     for index in taken:
         weights = stream.multinomial(n, np.full(n, 1 / n)).astype(float)
-        calibrated = calibrations[choices.powers[index]]
+        calibrated = by_power[calibration.powers[index]]
         transition = maximise(
             given,
             calibrated[None],
-            choices.imagined[index][None],
-            choices.transitions[index],
+            calibration.prior_counts[index][None],
+            calibration.transitions[index],
             weights=weights,
             most_steps=_RESAMPLED_STEPS,
         )[0]

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor
 
-from erase.audit.out_of_fold import Judged
+from erase.audit.out_of_fold import OutOfFold
 from erase.data.noise import flip
 from erase.errors import EraseError
 from erase.nn.sparse import Graph
@@ -47,24 +47,24 @@ class Detection:
     is_issue: NDArray[np.bool_]
 
 
-def confidence(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+def confidence(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Believe the judge: quality is the probability of the given label, p_y.
 
     A label is an issue where another class is more probable.
     """
-    given, proba = _labelled(judged)
+    given, proba = _labelled(out_of_fold)
     own = _own(given, proba)
     return Detection(own, own < proba.max(1))
 
 
-def confident_learning(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+def confident_learning(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Prune by noise rate (Northcutt, Jiang and Chuang 2021, section 3.2, method 4).
 
     Quality is the normalised margin (1 + p_y − max_{j≠y} p_j) / 2. For each pair of a given class
     i and another class j, the n·Q[i, j] labels i with the largest p_j − p_i are issues, unless the
     judge agrees with them, where Q is :func:`estimate_joint`.
     """
-    given, proba = _labelled(judged)
+    given, proba = _labelled(out_of_fold)
     own = _own(given, proba)
     is_given = given[:, None] == np.arange(proba.shape[1])
     other = np.where(is_given, -np.inf, proba).max(1)
@@ -100,7 +100,7 @@ def estimate_joint(given: Classes, proba: Floats) -> Floats:
     return joint
 
 
-def graphcleaner(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+def graphcleaner(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Learn from labels flipped on purpose (GraphCleaner; Li, Xiong and Hooi 2023).
 
     A small network tells given labels from labels flipped by the estimated transition matrix, by
@@ -111,14 +111,14 @@ def graphcleaner(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
     Note: the original learns from validation nodes and judges test nodes; here every fold is
     judged by what the others teach.
     """
-    given, proba = _labelled(judged)
-    fold = judged.fold[judged.given >= 0]
+    given, proba = _labelled(out_of_fold)
+    fold = out_of_fold.fold[out_of_fold.given >= 0]
     folds = np.unique(fold)
     if len(folds) < 2:
         raise EraseError("labels judged in two folds or more", "one", "Judge with folds ≥ 2.")
     rng = numpy_stream(seed, "flips")
     joint = estimate_joint(given, proba)
-    agreement = neighbourhood_agreement(judged, edge_index)  # [n, K, 7]
+    agreement = neighbourhood_agreement(out_of_fold, edge_index)  # [n, K, 7]
     nodes = np.arange(len(given))
     asked = agreement[nodes, given]
     flipped = agreement[nodes, _flip(given, joint, rng)]
@@ -134,7 +134,7 @@ def graphcleaner(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
     return Detection(quality, quality < 0.5)
 
 
-def neighbourhood_agreement(judged: Judged, edge_index: Tensor) -> Floats:
+def neighbourhood_agreement(out_of_fold: OutOfFold, edge_index: Tensor) -> Floats:
     """Return how a class agrees with each labelled node and what is around it [n, K, 7].
 
     The features of node i and class c are P[i, c], (AʰP)[i, c] and (AʰY)[i, c] for h = 1, 2, 3.
@@ -144,14 +144,14 @@ def neighbourhood_agreement(judged: Judged, edge_index: Tensor) -> Floats:
 
     Cost: 6 sparse products for each fold.
     """
-    given, fold = judged.given, judged.fold
+    given, fold = out_of_fold.given, out_of_fold.fold
     graph = Graph(edge_index, len(given))
-    is_class = given[:, None] == np.arange(judged.proba.shape[1])  # [N, K]
+    is_class = given[:, None] == np.arange(out_of_fold.proba.shape[1])  # [N, K]
     features = np.empty((2 * _HOPS + 1, *is_class.shape))
-    features[0] = judged.proba
+    features[0] = out_of_fold.proba
     for this in np.unique(fold[given >= 0]):
         inside = fold == this
-        proba, labels = judged.by_fold[this].astype(np.float64), is_class & ~inside[:, None]
+        proba, labels = out_of_fold.by_fold[this].astype(np.float64), is_class & ~inside[:, None]
         features[1 : _HOPS + 1, inside] = _walk(graph, proba)[:, inside]
         features[_HOPS + 1 :, inside] = _walk(graph, labels.astype(np.float64))[:, inside]
     return np.moveaxis(features[:, given >= 0], 0, 2)
@@ -180,14 +180,14 @@ def _flip(given: Classes, joint: Floats, rng: np.random.Generator) -> Classes:
     return flip(given, wrong / wrong.sum(1, keepdims=True), rng.random(len(given)))
 
 
-def loss_mixture(judged: Judged, edge_index: Tensor, seed: int) -> Detection:
+def loss_mixture(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Split the losses in two (Arazo et al. 2019; Gaussian as in Li, Socher and Hoi 2020).
 
     The losses −log p_y are scaled to [0, 1] and a mixture of two normal distributions is fitted to
     them by expectation maximisation. Quality is the posterior of the component with the lower mean,
     and an issue has less than ½. Where all losses are equal, nothing is an issue.
     """
-    given, proba = _labelled(judged)
+    given, proba = _labelled(out_of_fold)
     loss = -np.log(_own(given, proba).clip(min=_SMALLEST_PROBABILITY))
     spread = np.ptp(loss)
     if spread < _ROUNDING:
@@ -215,10 +215,10 @@ def _low_component(values: Floats) -> Floats:
     return 1 - upper if mean[0] <= mean[1] else upper
 
 
-def _labelled(judged: Judged) -> tuple[Classes, Floats]:
+def _labelled(out_of_fold: OutOfFold) -> tuple[Classes, Floats]:
     """Return the given classes [n] and probabilities [n, K] of the labelled nodes."""
-    labelled = judged.given >= 0
-    return judged.given[labelled], judged.proba[labelled].astype(np.float64)
+    labelled = out_of_fold.given >= 0
+    return out_of_fold.given[labelled], out_of_fold.proba[labelled].astype(np.float64)
 
 
 def _own(given: Classes, proba: Floats) -> Floats:
@@ -227,7 +227,7 @@ def _own(given: Classes, proba: Floats) -> Floats:
     return own
 
 
-Detector = Callable[[Judged, Tensor, int], Detection]
+Detector = Callable[[OutOfFold, Tensor, int], Detection]
 
 DETECTORS: dict[str, Detector] = {
     "confidence": confidence,

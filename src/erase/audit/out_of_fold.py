@@ -1,4 +1,4 @@
-"""Probabilities of every labelled node by models that never saw its label."""
+"""Out-of-fold probabilities: each labelled node is predicted by a model without its label."""
 
 import sys
 import time
@@ -19,23 +19,23 @@ from erase.random import numpy_stream
 
 Nodes = NDArray[np.int64]
 
-# Fewer labels than this choose an epoch by luck: the judges train without validation.
+# With fewer labels than this the best epoch is chance: the models train without validation.
 _FEWEST_VALIDATION_LABELS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """What models say about nodes whose labels they were not given.
+class OutOfFold:
+    """Out-of-fold predictions: those of models that were not given the node's own label.
 
     Attributes:
         given: [N] given class of every node, -1 where none.
-        proba: [N, K] of the model that never saw the node's label, the mean over all models where
-            the node has none; rows sum to 1. Where a model was not trained with a single label of
-            the node's given class it cannot judge it: the row is uniform.
-        fold: [N] which model judged the node, -1 where it has no label.
+        proba: [N, K] by the model that never saw the node's label; the mean over all models where
+            the node has none. Rows sum to 1. A row is uniform where the model was trained without
+            any label of the node's given class, since it cannot predict that class.
+        fold: [N] the fold of the node, which is the model that predicts it; -1 without a label.
         embedding: [N, D] of the first fold's model; those of several models share no axes.
-        by_fold: [folds, N, K] what each model says of every node. Of the neighbours of a node only
-            the model that judges it says nothing that its label taught.
+        by_fold: [folds, N, K] of every model, for every node. To compare a node with its
+            neighbours, take the model of the node's fold: only that one never saw its label.
     """
 
     given: NDArray[np.int64]
@@ -52,19 +52,19 @@ def out_of_sample(
     seed: int = 0,
     *,
     progress: bool = False,
-) -> Judged:
-    """Judge the given labels, training and validation, by models that did not see them.
+) -> OutOfFold:
+    """Return out-of-fold predictions for the given labels of training and validation nodes.
 
-    The labels are dealt into folds. Model k does not see those of fold k, chooses its epoch by
-    those of fold k+1, and trains on the rest. With few labels, or two folds, the epoch is the last
-    and all the rest trains. All models are trained at once on a graphics card, and where nothing is
-    trained in epochs: what they have in common is then computed once.
+    The labels are split into folds. Model k does not see those of fold k, selects its epoch by
+    those of fold k+1, and trains on the rest. With few labels, or two folds, there is no validation
+    fold: the model trains on all the rest and its last epoch counts. All models are trained at once
+    on a GPU, and for methods without epochs; shared work is then done once.
 
     Args:
         task: the graph and its given labels.
-        method: the judge: any method, with its parameters and seed.
+        method: the method to train on every fold, with its parameters and seed.
         folds: how many models; no more than there are labels.
-        seed: of the deal.
+        seed: of the split into folds.
         progress: show which model is trained, epochs and time left.
     """
     check_folds(task, folds)
@@ -80,23 +80,23 @@ def out_of_sample(
     proba[labelled] = crossed.proba[fold[labelled], labelled]
     unknown = labelled[~crossed.taught[fold[labelled], given[labelled]]]
     proba[unknown] = 1 / task.num_classes
-    return Judged(given.copy(), proba, fold, crossed.embedding, crossed.proba)
+    return OutOfFold(given.copy(), proba, fold, crossed.embedding, crossed.proba)
 
 
 def _one_by_one(method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool) -> CrossFit:
-    """Return what a model of each task says."""
-    said = []
+    """Return the predictions of a model of each task."""
+    probas = []
     embedding = np.empty(0, np.float32)
     for model in _fitted(method, tasks, progress):
-        said.append(model.predict_proba())
-        embedding = embedding if len(said) > 1 else model.transform()
+        probas.append(model.predict_proba())
+        embedding = embedding if len(probas) > 1 else model.transform()
     classes = np.arange(tasks[0].num_classes)
     taught = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
-    return CrossFit(np.stack(said), taught, embedding)
+    return CrossFit(np.stack(probas), taught, embedding)
 
 
 def check_folds(task: NodeTask, folds: int) -> None:
-    """Raise an EraseError where there is nothing to judge, or nobody to judge it."""
+    """Raise an EraseError where the labels or the number of folds do not allow an audit."""
     given = task.y[task.y >= 0].numpy()
     counts = np.bincount(given)
     if np.count_nonzero(counts) < 2:
@@ -114,8 +114,8 @@ def check_folds(task: NodeTask, folds: int) -> None:
 def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
     """Return what each model is given: the graph without the labels of its fold.
 
-    A label of the validation fold trains instead where its class would have none in training: of
-    two folds nobody validates. All models have the same numbers of training and of validation
+    A label of the validation fold trains instead where its class would have none in training; with
+    two folds there is no validation. All models have the same numbers of training and of validation
     labels, as training them at once needs: where one has more, labels of its most frequent class
     stay out, at random.
 

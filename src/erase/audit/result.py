@@ -36,7 +36,7 @@ class Audit:
         edge_index: [2, E] both directions of every edge.
         node_names: N names, or None.
         settings: method and its parameters, folds, seed, false alarms asked for, device, versions.
-        notes: what was done to the graph at the door, one sentence each.
+        notes: what was changed when the graph was read, one sentence each.
         seconds: how long it took.
     """
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from erase.audit.decision import Decision, decide
 from erase.audit.neighbours import neighbour_evidence
-from erase.audit.out_of_fold import Judged, check_folds, out_of_sample
+from erase.audit.out_of_fold import OutOfFold, check_folds, out_of_sample
 from erase.audit.result import Audit
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -40,8 +40,8 @@ def audit(
 ) -> Audit:
     """Find the wrong labels of a graph: which they are, what they should be, how sure that is.
 
-    Judged are the labels of training and validation nodes; a graph without a split is judged on all
-    its labels. The graph is not changed. Where the models predict the given labels hardly better
+    The labels of training and validation nodes are audited; in a graph without a split, all labels.
+    The graph is not changed. Where the models predict the given labels hardly better
     than chance (``decision.agreement``), nothing is flagged.
 
     Args:
@@ -63,26 +63,26 @@ def audit(
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)
-    judged = out_of_sample(task, judge, folds, seed, progress=progress)
-    labelled = judged.given >= 0
-    pred_probs = judged.proba.astype(np.float64)
+    out_of_fold = out_of_sample(task, judge, folds, seed, progress=progress)
+    labelled = out_of_fold.given >= 0
+    pred_probs = out_of_fold.proba.astype(np.float64)
     pred_probs /= pred_probs.sum(1, keepdims=True)
     decision = decide(
-        judged.given[labelled],
+        out_of_fold.given[labelled],
         pred_probs[labelled],
         max_false_alarms=max_false_alarms,
         seed=seed,
     )
-    made = int(judged.fold.max()) + 1
+    made = int(out_of_fold.fold.max()) + 1
     edge_index = task.edge_index.numpy().copy()
     return Audit(
-        issues=_issues(task, judged, decision, edge_index, pred_probs),
+        issues=_issues(task, out_of_fold, decision, edge_index, pred_probs),
         class_names=task.class_names,
         label_values=task.label_values,
         pred_probs=pred_probs,
-        given=judged.given,
+        given=out_of_fold.given,
         decision=decision,
-        embedding=judged.embedding,
+        embedding=out_of_fold.embedding,
         edge_index=edge_index,
         node_names=None if task.node_names is None else tuple(task.node_names),
         settings={
@@ -98,7 +98,7 @@ def audit(
                 "python": platform.python_version(),
             },
         },
-        notes=(*task.notes, *_notes(task, judged.given, folds, made), *_doubt(decision)),
+        notes=(*task.notes, *_notes(task, out_of_fold.given, folds, made), *_doubt(decision)),
         seconds=time.perf_counter() - start,
     )
 
@@ -142,22 +142,22 @@ def _judge(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifi
 
 def _issues(
     task: NodeTask,
-    judged: Judged,
+    out_of_fold: OutOfFold,
     decision: Decision,
     edge_index: NDArray[np.int64],
     pred_probs: NDArray[np.float64],
 ) -> pd.DataFrame:
     """Return one row per labelled node, flagged ones first, then by quality."""
-    nodes = np.flatnonzero(judged.given >= 0)
+    nodes = np.flatnonzero(out_of_fold.given >= 0)
     suggested = np.full(task.num_nodes, -1)
     suggested[nodes] = decision.suggested
-    evidence = neighbour_evidence(edge_index, judged.given, suggested, pred_probs)
+    evidence = neighbour_evidence(edge_index, out_of_fold.given, suggested, pred_probs)
     class_names = np.array(task.class_names, dtype=object)
     columns: dict[str, Any] = {"node": nodes}
     if task.node_names is not None:
         columns["name"] = np.array(task.node_names, dtype=object)[nodes]
     columns |= {
-        "given": class_names[judged.given[nodes]],
+        "given": class_names[out_of_fold.given[nodes]],
         "suggested": class_names[decision.suggested],
         "quality": decision.quality,
         "is_issue": decision.is_issue,

@@ -1,4 +1,4 @@
-"""Runs under a stated protocol: the one room that holds clean labels beside a method's answers."""
+"""Runs under a stated protocol, scored against the clean labels."""
 
 from erase.bench.run import PROTOCOLS, Protocol, given_labels, labels_of_cell, score
 

@@ -14,7 +14,7 @@ from sklearn.metrics import (
 )
 from torch_geometric.data import Data
 
-from erase.audit import DETECTORS, FOLDS, JUDGE, Audit, Decision, Judged, judge_params
+from erase.audit import DETECTORS, FOLDS, JUDGE, Audit, Decision, OutOfFold, judge_params
 from erase.audit.decision import decide
 from erase.audit.detectors import Detection
 from erase.bench.records import Cell
@@ -157,7 +157,9 @@ class DetectionSetup:
         return cls(replace(cell, method=judge, params=params), folds, asked)
 
 
-def score_detection(cell: Cell, judged: Judged, task: NodeTask, clean: Data) -> dict[str, float]:
+def score_detection(
+    cell: Cell, out_of_fold: OutOfFold, task: NodeTask, clean: Data
+) -> dict[str, float]:
     """Return how the detector of a cell, given the judges' answers, compares with the truth.
 
     Besides `detection_scores`: ``labels`` and ``mislabelled``, how many there are; ``flagged``, how
@@ -165,15 +167,15 @@ def score_detection(cell: Cell, judged: Judged, task: NodeTask, clean: Data) -> 
     ``noise_rate_high``, its interval, and ``noise_rate_error``, the estimate less the true share.
     """
     truth, _, _ = encode_labels(clean)
-    labelled = judged.given >= 0
-    true, given = truth.numpy()[labelled], judged.given[labelled]
+    labelled = out_of_fold.given >= 0
+    true, given = truth.numpy()[labelled], out_of_fold.given[labelled]
     known = true >= 0
     wrong = (given != true)[known]
     scores: dict[str, float] = {"labels": len(wrong), "mislabelled": int(wrong.sum())}
     found: Decision | Detection
     if cell.method == AUDIT:
         asked = DetectionSetup.of(cell).max_false_alarms
-        proba = judged.proba[labelled].astype(np.float64)
+        proba = out_of_fold.proba[labelled].astype(np.float64)
         proba /= proba.sum(1, keepdims=True)
         found = decide(given, proba, max_false_alarms=asked, seed=cell.seed)
         rate = found.noise_rate
@@ -184,7 +186,7 @@ def score_detection(cell: Cell, judged: Judged, task: NodeTask, clean: Data) -> 
             "noise_rate_error": rate.value - float(wrong.mean()),
         }
     else:
-        found = DETECTORS[cell.method](judged, task.edge_index, cell.seed)
+        found = DETECTORS[cell.method](out_of_fold, task.edge_index, cell.seed)
     flagged = found.is_issue[known]
     scores["flagged"] = int(flagged.sum())
     return scores | detection_scores(found.quality[known], flagged, wrong)

@@ -92,11 +92,11 @@ class Summary:
         return cls(float(values.mean()), float(error), values.size)
 
 
-class Shelf:
-    """Records of finished runs of one protocol, found by what was asked for.
+class RecordIndex:
+    """An index of the records of finished runs: find those of a dataset, noise, method and so on.
 
     Args:
-        records: the later one of two of the same cell counts; those with an error do not.
+        records: of two of the same cell the later one counts; those with an error are left out.
         protocol: a name in ``PROTOCOLS``; None: any.
         paths: of the files they come from, beside which their arrays lie.
     """
@@ -166,13 +166,13 @@ class Picture:
     Attributes:
         summary: one sentence.
         study: whose records it needs; "paper" is "honest" under that protocol.
-        draw: the figure of a shelf, or None where the shelf has nothing for it.
+        draw: draws the figure from the records, or returns None where none are for it.
         any_protocol: whether the protocol of the records does not matter.
     """
 
     summary: str
     study: str
-    draw: Callable[[Shelf], Figure | None]
+    draw: Callable[[RecordIndex], Figure | None]
     any_protocol: bool = False
 
 
@@ -188,8 +188,8 @@ def draw_figure(name: str, paths: Sequence[str | PathLike[str]], protocol: str =
     picture = FIGURES[name]
     files = [Path(path) for path in paths]
     records = [record for path in files for record in read(path)]
-    shelf = Shelf(records, None if picture.any_protocol else protocol, files)
-    figure = picture.draw(shelf)
+    index = RecordIndex(records, None if picture.any_protocol else protocol, files)
+    figure = picture.draw(index)
     if figure is None:
         study = protocol if picture.study == "paper" else picture.study
         under = "" if picture.any_protocol else f" under protocol {protocol}"
@@ -265,7 +265,7 @@ def _present(*series: Line | None) -> list[Line]:
 
 
 def _note(
-    shelf: Shelf,
+    index: RecordIndex,
     runs: Sequence[int],
     what: str = "mean ± standard error of",
     published_as: str = "Dashed",
@@ -273,8 +273,8 @@ def _note(
     """Return what the values are means of, and how their labels came about."""
     few, many = min(runs), max(runs)
     count = f"{many} run{'s' if many > 1 else ''}" if few == many else f"{few} to {many} runs"
-    rule = PROTOCOLS[shelf.protocol or "paper"]
-    ours = f"{what} {count}; {shelf.protocol} protocol: noise {rule.noise}, validation labels"
+    rule = PROTOCOLS[index.protocol or "paper"]
+    ours = f"{what} {count}; {index.protocol} protocol: noise {rule.noise}, validation labels"
     theirs = f". {published_as}: the paper, noise fixed, validation labels clean"
     return f"{ours} {rule.validation}{theirs if published_as else ''}"
 
@@ -282,13 +282,13 @@ def _note(
 # Methods against each other -----------------------------------------------------------------------
 
 
-def _radar(shelf: Shelf) -> Figure | None:
-    datasets = _ordered(c.dataset for c in shelf.cells(method="erase", rate=HEAVIEST))
+def _radar(index: RecordIndex) -> Figure | None:
+    datasets = _ordered(c.dataset for c in index.cells(method="erase", rate=HEAVIEST))
     spokes = [
         (dataset, noise)
         for dataset in datasets
         for noise in BOTH
-        if shelf.summary(dataset, noise, HEAVIEST) is not None
+        if index.summary(dataset, noise, HEAVIEST) is not None
     ]
     if not spokes:
         return None
@@ -296,22 +296,22 @@ def _radar(shelf: Shelf) -> Figure | None:
     series: list[Line | None] = []
     for method in ("erase", *RIVALS):
         points: dict[float, Summary | None] = {
-            i: shelf.summary(*spoke, HEAVIEST, method) for i, spoke in enumerate(spokes)
+            i: index.summary(*spoke, HEAVIEST, method) for i, spoke in enumerate(spokes)
         }
         series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
     told = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
     series.append(_published_line("ERASE, published", _LOOKS["erase"], told))
     names = [f"{dataset_name(dataset)}\n{noise}" for dataset, noise in spokes]
     heading = f"test accuracy with {HEAVIEST:.0%} noise; mean of"
-    return radar(_present(*series), names, note=_wrapped(_note(shelf, runs, heading), 90))
+    return radar(_present(*series), names, note=_wrapped(_note(index, runs, heading), 90))
 
 
-def _gains(shelf: Shelf) -> Figure | None:
+def _gains(index: RecordIndex) -> Figure | None:
     runs: list[int] = []
 
     def bar(dataset: str, noise: str, rate: float) -> Bar | None:
-        ours = shelf.summary(dataset, noise, rate)
-        theirs = {method: shelf.summary(dataset, noise, rate, method) for method in RIVALS}
+        ours = index.summary(dataset, noise, rate)
+        theirs = {method: index.summary(dataset, noise, rate, method) for method in RIVALS}
         found = {method: summary for method, summary in theirs.items() if summary is not None}
         if ours is None or not found:
             return None
@@ -325,7 +325,7 @@ def _gains(shelf: Shelf) -> Figure | None:
     def row(dataset: str, noise: str) -> list[Bar]:
         return [found for rate in RATES if (found := bar(dataset, noise, rate)) is not None]
 
-    rows = _by_dataset((c.dataset for c in shelf.cells(method="erase")), row)
+    rows = _by_dataset((c.dataset for c in index.cells(method="erase")), row)
     if not rows:
         return None
     panels = {_title(dataset, noise): rows[dataset][noise] for noise in BOTH for dataset in rows}
@@ -335,7 +335,7 @@ def _gains(shelf: Shelf) -> Figure | None:
         x_label="noise rate φ",
         y_label="ERASE − best rival (points)",
         columns=len(rows),
-        note=_wrapped(_note(shelf, runs, what, published_as="Diamonds"), 130),
+        note=_wrapped(_note(index, runs, what, published_as="Diamonds"), 130),
     )
 
 
@@ -346,8 +346,8 @@ def _published_gain(dataset: str, noise: str, rate: float) -> float | None:
     return None if erase is None or not means else erase.mean - max(means)
 
 
-def _train_size(shelf: Shelf) -> Figure | None:
-    cells = [c for c in shelf.usual_cells() if c.labels_per_class is not None]
+def _train_size(index: RecordIndex) -> Figure | None:
+    cells = [c for c in index.usual_cells() if c.labels_per_class is not None]
     sizes = sorted({c.labels_per_class for c in cells if c.labels_per_class is not None})
     runs: list[int] = []
     panels = {}
@@ -356,20 +356,20 @@ def _train_size(shelf: Shelf) -> Figure | None:
             series: list[Line | None] = []
             for method in ("erase", *RIVALS):
                 points: dict[float, Summary | None] = {
-                    size: shelf.summary(dataset, noise, rate, method, {}, size) for size in sizes
+                    size: index.summary(dataset, noise, rate, method, {}, size) for size in sizes
                 }
                 series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
             panels[f"{_title(dataset, noise)} φ = {rate:g}"] = _present(*series)
     if not any(panels.values()):
         return None
-    note = _note(shelf, runs, published_as="")
+    note = _note(index, runs, published_as="")
     return lines(panels, x_label="training labels per class", y_label="test accuracy", note=note)
 
 
-def _time(shelf: Shelf) -> Figure | None:
+def _time(index: RecordIndex) -> Figure | None:
     timed = [
         record
-        for record in shelf.records
+        for record in index.records
         if EPOCH_TIME.read(record) is not None
         and record.cell.method in METHOD_NAMES
         and record.cell.labels_per_class is None
@@ -384,7 +384,7 @@ def _time(shelf: Shelf) -> Figure | None:
         panels[machine] = {}
         for method, dataset in dict.fromkeys(here):
             row = panels[machine].setdefault(METHOD_NAMES[method], {})
-            row[dataset_name(dataset)] = _epoch_time(shelf, machine, method, dataset)
+            row[dataset_name(dataset)] = _epoch_time(index, machine, method, dataset)
     told = published()["time"].values
     panels["published: RTX 3090"] = {
         METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
@@ -404,24 +404,24 @@ def _time(shelf: Shelf) -> Figure | None:
     return dots(panels, rows, looks, x_label="milliseconds per epoch", note=note)
 
 
-def _epoch_time(shelf: Shelf, machine: str, method: str, dataset: str) -> float:
+def _epoch_time(index: RecordIndex, machine: str, method: str, dataset: str) -> float:
     """Return the median time of an epoch in milliseconds, over all runs on a machine."""
 
     def read(record: Record) -> float | None:
         return EPOCH_TIME.read(record) if record.machine == machine else None
 
-    runs = shelf.selection.runs(read, dataset=dataset, noise="any", rate=None, method=method)
+    runs = index.selection.runs(read, dataset=dataset, noise="any", rate=None, method=method)
     return float(np.median(list(runs.values())))
 
 
 # ERASE by its parameters --------------------------------------------------------------------------
 
 
-def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure | None]:
+def _sweep(table: str, parameter: str, x_label: str) -> Callable[[RecordIndex], Figure | None]:
     """Return the figure of test accuracy over a parameter: φ = 0.5 strong, the rest light."""
 
-    def draw(shelf: Shelf) -> Figure | None:
-        cells = [c for c in shelf.cells(method="erase") if parameter in c.params]
+    def draw(index: RecordIndex) -> Figure | None:
+        cells = [c for c in index.cells(method="erase") if parameter in c.params]
         runs: list[int] = []
 
         def series(dataset: str, noise: str) -> list[Line]:
@@ -431,7 +431,7 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure
             changes = [changes_to_preset("erase", dataset, row) for row in rows]
             found = []
             for rate, look in _RATE_LOOKS.items():
-                tried = [shelf.runs(dataset, noise, rate, "erase", row) for row in rows]
+                tried = [index.runs(dataset, noise, rate, "erase", row) for row in rows]
                 means = map(Summary.of, with_the_runs_of_variants(tried, changes))
                 points: dict[float, Summary | None] = dict(zip(values, means, strict=True))
                 ours = _line(f"φ = {rate:g}", look, points, runs)
@@ -448,12 +448,12 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[Shelf], Figure
         panels = _panels((c.dataset for c in cells), series)
         if not panels:
             return None
-        return lines(panels, x_label=x_label, y_label="test accuracy", note=_note(shelf, runs))
+        return lines(panels, x_label=x_label, y_label="test accuracy", note=_note(index, runs))
 
     return draw
 
 
-def _guidance(shelf: Shelf) -> Figure | None:
+def _guidance(index: RecordIndex) -> Figure | None:
     runs: list[int] = []
     kinds = {
         "erase": ("ERASE", "test_accuracy", _LOOKS["erase"]),
@@ -464,29 +464,29 @@ def _guidance(shelf: Shelf) -> Figure | None:
         found = []
         for row, (name, score, look) in kinds.items():
             points: dict[float, Summary | None] = {
-                rate: shelf.summary(dataset, noise, rate, score=score) for rate in RATES
+                rate: index.summary(dataset, noise, rate, score=score) for rate in RATES
             }
             told = {rate: _published("guidance", dataset, row, noise, rate) for rate in RATES}
             if ours := _line(name, look, points, runs):
                 found += _present(ours, _published_line(f"{name}, published", look, told))
         return found
 
-    panels = _panels((c.dataset for c in shelf.usual_cells(method="erase")), series)
+    panels = _panels((c.dataset for c in index.usual_cells(method="erase")), series)
     if not panels:
         return None
-    return lines(panels, x_label="noise rate φ", y_label="test accuracy", note=_note(shelf, runs))
+    return lines(panels, x_label="noise rate φ", y_label="test accuracy", note=_note(index, runs))
 
 
 # Representations ----------------------------------------------------------------------------------
 
 
 def _kept_embeddings(
-    shelf: Shelf, rates: Sequence[float] | None = None, noises: Sequence[str] = BOTH
+    index: RecordIndex, rates: Sequence[float] | None = None, noises: Sequence[str] = BOTH
 ) -> list[Embeddings]:
     """Return CE's and ERASE's representations, a group for each dataset and noise."""
     cells = [
         cell
-        for cell in shelf.usual_cells(labels_per_class=None)
+        for cell in index.usual_cells(labels_per_class=None)
         if cell.method in ("ce", "erase") and (rates is None or cell.rate in rates)
     ]
     groups = []
@@ -497,7 +497,7 @@ def _kept_embeddings(
             chosen = sorted(
                 (cell for cell in here if cell.seed == seed), key=lambda c: (c.method, c.rate)
             )
-            kept = {cell: arrays for cell in chosen if (arrays := shelf.arrays(cell)) is not None}
+            kept = {cell: arrays for cell in chosen if (arrays := index.arrays(cell)) is not None}
             if kept:
                 groups.append(_embeddings(kept, f"{dataset_name(dataset)}, {noise} noise"))
     return groups
@@ -521,16 +521,16 @@ def _embeddings(kept: Mapping[Cell, Mapping[str, NDArray[Any]]], title: str) -> 
     return Embeddings(z, y, names, title, columns=max(columns, 2))
 
 
-def _maps(picture: Callable[..., Figure]) -> Callable[[Shelf], Figure | None]:
-    def draw(shelf: Shelf) -> Figure | None:
-        groups = _kept_embeddings(shelf)
+def _maps(picture: Callable[..., Figure]) -> Callable[[RecordIndex], Figure | None]:
+    def draw(index: RecordIndex) -> Figure | None:
+        groups = _kept_embeddings(index)
         return picture(*groups) if groups else None
 
     return draw
 
 
-def _pairwise(shelf: Shelf) -> Figure | None:
-    found = _kept_embeddings(shelf, [_PAIRWISE_RATE], ["asymmetric"])
+def _pairwise(index: RecordIndex) -> Figure | None:
+    found = _kept_embeddings(index, [_PAIRWISE_RATE], ["asymmetric"])
     groups = [group for group in found if len(group.z) == 2]
     return pairwise_pca_map(*groups) if groups else None
 

@@ -291,12 +291,12 @@ def _detect(batch: Batch) -> list[Result]:
     setup = DetectionSetup.of(first)
     judge = method_of(setup.judge, batch.device)
     with _watched(torch.device(judge.device)) as used:
-        judged = out_of_sample(task, judge, setup.folds, first.seed)
+        out_of_fold = out_of_sample(task, judge, setup.folds, first.seed)
     about = _about(batch.device)
     results = []
     for cell in batch.cells:
         start = time.perf_counter()
-        scores = score_detection(cell, judged, task, clean)
+        scores = score_detection(cell, out_of_fold, task, clean)
         record = Record(
             cell,
             scores,

@@ -16,7 +16,7 @@ type, shape and bytes of every array. It is written last. The arrays are ``.npy`
 ``name_text``, ``name_starts``
     the names of the nodes in UTF-8, and where each starts, [N+1] int64; optional.
 
-So the graph lies on the disk as a `NodeTask` holds it, and the door has nothing left to check.
+So the graph lies on the disk as a `NodeTask` holds it, and there is nothing left to check.
 """
 
 import json
@@ -238,7 +238,7 @@ def write_folder(data: Data, path: StrPath) -> None:
         x = field(data, "x")
         if x is None:
             return
-        # as the door would: a nearly empty matrix becomes sparse
+        # as NodeTask would: a nearly empty matrix becomes sparse
         rows = x if isinstance(x, Tensor) else feature_matrix(x)
         strided = isinstance(rows, Tensor) and rows.layout == torch.strided
         asked = strided and rows.dim() == 2 and rows.numel() and not was_checked(data, "x")
@@ -577,7 +577,7 @@ class _EdgeSorter:
         return self.total
 
     def notes(self) -> list[str]:
-        """Return what was done to the edges, in the sentences of the door."""
+        """Return what was done to the edges, in the sentences of `NodeTask`."""
         repeats, mirrored = self.given - self.different, self.total - self.different
         return edge_notes(Data(), self.loops, repeats, mirrored)
 

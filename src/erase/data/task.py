@@ -1,7 +1,7 @@
-"""NodeTask: everything a method may see, checked once at the door.
+"""NodeTask: everything a method may see, checked once when it is made.
 
-The task is a wall. It keeps the labels of training and validation nodes and no other: a test label
-is dropped here and cannot be reached from below. Whatever form a graph comes in (arrays, networkx,
+A task keeps the labels of training and validation nodes and no other: test labels are dropped here,
+so that no method can reach them. Whatever form a graph comes in (arrays, networkx,
 tables, files), it becomes a PyG ``Data``, which may still hold test labels for scoring, and one
 constructor, `NodeTask.from_data`, checks it. The user's object is never written to.
 """
@@ -49,7 +49,7 @@ class NodeTask:
         label_values: [K], what stands for class k in a prediction: the number that the labels
             have for it, or its name if they were given as names.
         node_names: N names, or None; those of a graph's folder are read when they are asked for.
-        notes: what was done to the input at the door, one sentence each.
+        notes: what was changed when the input was read, one sentence each.
     """
 
     x: Tensor
@@ -63,7 +63,7 @@ class NodeTask:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Hold the wall: no label outside the training and validation nodes."""
+        """Check that no node outside training and validation has a label."""
         outside = (self.y >= 0) & ~(self.train_mask | self.val_mask)
         if bool(outside.any()):
             raise EraseError(

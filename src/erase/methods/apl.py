@@ -15,10 +15,10 @@ _LOG_ZERO = math.log(1e-4)  # stands for log 0 in reverse cross-entropy
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class APL(SupervisedClassifier):
-    """Minimise a·NCE + b·RCE: both bounded, so that no wrong label can outweigh the others.
+    """Active passive loss (Ma et al., 2020): bounded, so no wrong label outweighs the others.
 
-    NCE = log p_y / Σ_k log p_k raises the given class, RCE = −Σ_k p_k log max(1[k = y], 10⁻⁴) =
-    9.21·(1 − p_y) lowers the others.
+    Minimises a·NCE + b·RCE. NCE = log p_y / Σ_k log p_k raises the given class; RCE =
+    −Σ_k p_k log max(1[k = y], 10⁻⁴) = 9.21·(1 − p_y) lowers the others.
 
     Args:
         active: a, weight of the normalised cross-entropy.

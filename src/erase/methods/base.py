@@ -1,4 +1,4 @@
-"""What every method shares: hyper-parameters, the door, predictions, files."""
+"""What every method shares: hyper-parameters, input checks, predictions, files."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -180,7 +180,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         labels_: [N] the labels the method itself believes in, as classes.
         history_: one dict per epoch.
         best_epoch_: the epoch the predictions come from, counted from 1.
-        notes_: what was done to the graph at the door, in sentences.
+        notes_: what was changed when the graph was read, in sentences.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}

@@ -16,8 +16,9 @@ from erase.training.loop import Learner, Outcome, at_nodes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoDis(NetworkClassifier):
-    """Train two networks, each on the training nodes whose loss is smallest under the other.
+    """Co-Dis (Xia et al., 2023): two networks that select credible labels for each other.
 
+    Each network trains on the training nodes whose loss is smallest under the other.
     The loss of a node is CE − λ·JS, JS = ½ [KL(m‖p₁) + KL(m‖p₂)] with m = (p₁ + p₂)/2: of two
     nodes with equal cross-entropy the one that the networks disagree on is chosen. The e-th epoch,
     counted from 0, keeps the share 1 − τ·min(e/warm_up, 1) of the training nodes. The mean of both

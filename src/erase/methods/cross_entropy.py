@@ -10,7 +10,9 @@ from erase.training.loop import mean_cross_entropy
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CrossEntropy(SupervisedClassifier):
-    """Minimise −log p(given label) over the training nodes: the baseline that believes every label.
+    """Cross-entropy: the baseline that takes every given label as right.
+
+    Minimises −log p(given label) over the training nodes.
 
     The parameters are those of :class:`erase.methods.network.NetworkClassifier`.
     """

@@ -12,7 +12,9 @@ from erase.training.loop import mean_cross_entropy
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CrossEntropyGCN(SupervisedClassifier):
-    """Minimise −log p(given label) over the training nodes with a two-layer GCN.
+    """Cross-entropy with a two-layer GCN (Kipf and Welling, 2017): a second plain baseline.
+
+    Minimises −log p(given label) over the training nodes.
 
     The parameters are those of :class:`erase.methods.network.NetworkClassifier`, where `heads`
     means nothing and `encoder` is "gcn".

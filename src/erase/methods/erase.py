@@ -101,7 +101,10 @@ REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ERASE(NetworkClassifier):
-    """Maximise γ R(Z) − R^C(Z | Π) over the encoder, Π from semantic labels of all nodes (eq. 12).
+    """ERASE (Chen et al., 2024): learn representations that tolerate wrong labels.
+
+    The encoder maximises the coding rate reduction γ R(Z) − R^C(Z | Π) (eq. 12), where the class
+    memberships Π come from semantic labels of all nodes.
 
     Given labels are denoised once among training nodes; in every epoch they are mixed with what the
     representation itself says (prototype labels), spread over the graph, and the class each node

@@ -12,9 +12,11 @@ from erase.training.loop import at_nodes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GCE(SupervisedClassifier):
-    """Minimise (1 − p_y^q)/q: between cross-entropy (q → 0) and the mean absolute error (q = 1).
+    """Generalised cross-entropy (Zhang and Sabuncu, 2018): labels the network doubts count less.
 
-    A node whose label the network doubts pulls with the weight p_y^q, less than in cross-entropy.
+    Minimises (1 − p_y^q)/q: between cross-entropy (q → 0) and the mean absolute error (q = 1).
+
+    The gradient of a node is that of cross-entropy times p_y^q.
 
     Args:
         q: how far from cross-entropy; its authors' 0.7.

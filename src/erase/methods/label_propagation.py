@@ -24,8 +24,9 @@ from erase.training.loop import Fit, Loop, Outcome
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelPropagation(NodeClassifier):
-    """Spread the training labels over the edges: Y ← (1−α) S Y + α Y₀, S = D^-1/2 A D^-1/2.
+    """Label propagation (Zhou et al., 2004): spread training labels over the edges, no features.
 
+    Each step is Y ← (1−α) S Y + α Y₀ with S = D^-1/2 A D^-1/2.
     Y₀ has a 1 at the given label of every training node; the limit of many steps is
     α (I − (1−α) S)⁻¹ Y₀. Y is the representation, and its rows, divided by their sums, are the
     probabilities; where no label arrives, these are the classes' shares among the training labels.

@@ -18,7 +18,9 @@ from erase.training.loop import Learner, Outcome, at_nodes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MCR2(NetworkClassifier):
-    """Maximise γ R(Z) − R^C(Z | given labels) over the training nodes: ERASE's ancestor (eq. 4).
+    """MCR² (Yu et al., 2020): coding rate reduction on the given labels, which ERASE builds on.
+
+    Maximises γ R(Z) − R^C(Z | given labels) over the training nodes (eq. 4).
 
     Logistic regression on the representations and given labels of the training nodes predicts.
 

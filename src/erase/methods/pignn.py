@@ -1,7 +1,7 @@
-"""PI-GNN: beside the labels, pairs of nodes speak, each as loudly as a second network trusts it.
+"""PI-GNN: a loss on linked and unlinked pairs of nodes beside the labels (Du et al., 2023).
 
-Whether two nodes are linked is a label that nobody mistyped. With logits s_ij = o_i·o_j and the
-label matrix Y = A + I, which has P ones among its N² entries, a network is taught pairs by
+Whether two nodes are linked does not depend on wrong labels. With logits s_ij = o_i·o_j and the
+label matrix Y = A + I, which has P ones among its N² entries, the loss of pairs is
 
     norm · mean over all (i, j) of M_ij BCE(s_ij, Y_ij; positive weight w),
     w = (N² − P) / P,   norm = N² / (2 (N² − P)),
@@ -163,11 +163,12 @@ def _over_ones(
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PIGNN(NetworkClassifier):
-    """Minimise −log p(given label) plus a loss over pairs of nodes, trusted by a second network.
+    """PI-GNN (Du et al., 2023): learn from labels and from which pairs of nodes are linked.
 
+    Minimises −log p(given label) plus a loss over pairs, weighted by a second network.
     Pairs cost norm · mean_ij M_ij BCE(o_i·o_j, Y_ij), see :func:`pairwise_losses`. The estimator, a
     network of the same architecture that sees no label, learns the same with M = 1 from its own
-    outputs z, and what it says is M.
+    outputs z, and its predictions are M.
 
     Args:
         pairs: weight of the pairs beside the labels.

@@ -1,4 +1,4 @@
-"""RT-GNN: two networks on a graph with more edges, which agree on whom to believe.
+"""RT-GNN: two networks that correct labels, on a graph with added edges (Qian et al., 2023).
 
 Labelled nodes are few, so that a wrong label reaches far. Candidate edges to nodes with alike
 features, weighed by an edge predictor, give every labelled node more neighbours; two classifiers
@@ -307,7 +307,7 @@ class _WeightedGCN(Encoder):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RTGNN(NetworkClassifier):
-    """Train two GCNs on a graph with further edges, each label as far as both believe it.
+    """RT-GNN (Qian et al., 2023): two GCNs that correct labels, on a graph with added edges.
 
     What is minimised is :func:`labelled_loss` + :func:`pseudo_loss` + :func:`reconstruction_loss`
     + `consistency` · (:func:`disagreement` + :func:`neighbour_divergence`). The mean of both

@@ -27,7 +27,7 @@ from erase.training.loop import Fit, Loop, Outcome
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SmoothedLogReg(NodeClassifier):
-    """Logistic regression on features smoothed over edges and likeness, on every given label.
+    """Logistic regression on features smoothed over the graph: a fast baseline of this package.
 
     The features are weighed, reduced and smoothed as in
     :func:`erase.methods.relabelling.smoothing.smoothed_view`, by personalised PageRank over

@@ -145,7 +145,7 @@ class ClassGrams:
         Args:
             eps2: ε².
             gamma: γ.
-            share: the classes whose matrices are inverted here, all of them or every so-manieth.
+            share: the classes whose matrices are inverted here, all of them or every n-th.
             add_up: replaces tensors by their sums over all places that have a share.
         """
         d, sizes = self.grams.shape[1], self.sizes.double()

@@ -188,7 +188,9 @@ def _narrow_or_product(x: Features | Tensor, weight: Tensor) -> Tensor:
 
 
 class GATLayer(_Layer):
-    """Graph attention: heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias.
+    """GAT (Veličković et al., 2018): neighbours weighted by learnt attention.
+
+    Heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias.
 
     Args:
         in_width: F.
@@ -244,7 +246,10 @@ def _scores(h: Tensor, vectors: Tensor) -> Tensor:
 
 
 class GCNLayer(_Layer):
-    """Graph convolution: D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used."""
+    """GCN (Kipf and Welling, 2017): neighbours averaged, weighted by their degrees.
+
+    D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used.
+    """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()
@@ -264,7 +269,10 @@ class GCNLayer(_Layer):
 
 
 class SAGELayer(_Layer):
-    """GraphSAGE: mean of the neighbours' x W plus x W' plus a bias; `heads` is not used."""
+    """GraphSAGE (Hamilton et al., 2017): the mean of the neighbours beside the node itself.
+
+    The mean of the neighbours' x W plus x W' plus a bias; `heads` is not used.
+    """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()

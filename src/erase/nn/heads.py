@@ -133,9 +133,9 @@ class Regressions:
     """Logistic regressions with soft targets on the same rows: what they share is computed once.
 
     The accelerated steps are those of :func:`logistic_regression`; here each regression ends when
-    it is close enough to tell classes apart, and may overlook some of the rows. Of very many rows
-    every so-manieth is solved first, which is a start for all of them; where most of them are
-    overlooked, each regression has a matrix of its own.
+    it is close enough to tell classes apart, and may ignore some of the rows. With very many rows,
+    every n-th row is solved first as a start for all of them; where most rows are ignored, each
+    regression has a matrix of its own.
 
     Args:
         rows: [n, D].

@@ -1,4 +1,4 @@
-"""What every dataset of the registry must give, and the door of `load_dataset`."""
+"""What every dataset of the registry must give, and how `load_dataset` finds it."""
 
 import os
 import shutil

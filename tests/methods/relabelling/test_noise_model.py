@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from erase.methods.relabelling.noise_model import (
-    IMAGINED,
     POWERS,
-    choose,
+    PRIOR_COUNTS,
+    calibrate,
     deal,
     log_proba,
     maximise,
@@ -46,7 +46,11 @@ def pairwise(k: int, rate: float) -> Floats:
 
 
 def by_loops(
-    given: Classes, calibrated: Floats, imagined: float, steps: int, weights: Floats | None = None
+    given: Classes,
+    calibrated: Floats,
+    prior_counts: float,
+    steps: int,
+    weights: Floats | None = None,
 ) -> Floats:
     """Return T after so many steps of expectation–maximisation, one label at a time."""
     k = calibrated.shape[1]
@@ -62,7 +66,7 @@ def by_loops(
         for i in range(k):
             for j in range(k):
                 flips = 1 - rate if i == j else rate / (k - 1)
-                counts[i, j] += imagined * flips + 0.01 + (i == j)
+                counts[i, j] += prior_counts * flips + 0.01 + (i == j)
         matrix = counts / counts.sum(1, keepdims=True)
     return matrix
 
@@ -73,10 +77,10 @@ def test_the_transitions_are_those_of_counting_label_by_label(steps: int) -> Non
     weights = np.random.default_rng(0).integers(0, 4, size=120).astype(float)
     logs = np.log(proba)
     stack = np.stack([powered(logs, 1.0), powered(logs, 0.5)])
-    imagined = np.array([0.5, 50.0])
+    prior_counts = np.array([0.5, 50.0])
     for counted in (None, weights):
-        found = maximise(given, stack, imagined, weights=counted, most_steps=steps)
-        for matrix, calibrated, number in zip(found, stack, imagined, strict=True):
+        found = maximise(given, stack, prior_counts, weights=counted, most_steps=steps)
+        for matrix, calibrated, number in zip(found, stack, prior_counts, strict=True):
             expected = by_loops(given, calibrated, number, steps, counted)
             np.testing.assert_allclose(matrix, expected, atol=1e-12)
 
@@ -111,78 +115,78 @@ def test_posteriors_and_predictions_are_bayes_rule() -> None:
         np.testing.assert_allclose(beliefs[i], np.array(joint) / sum(joint))
 
 
-def test_choices_answer_by_their_weights() -> None:
+def test_a_calibration_is_the_weighted_mean_of_its_models() -> None:
     given, proba = drawn(200, symmetric(3, 0.3))
-    choices = choose(given, proba, folds=np.arange(200) % 5)
-    assert choices.weights.sum() == pytest.approx(1)
-    assert choices.weights.min() > 0
+    calibration = calibrate(given, proba, folds=np.arange(200) % 5)
+    assert calibration.weights.sum() == pytest.approx(1)
+    assert calibration.weights.min() > 0
     logs = log_proba(proba)
     mean, belief = np.zeros_like(proba), np.zeros_like(proba)
     for power, matrix, weight in zip(
-        choices.powers, choices.transitions, choices.weights, strict=True
+        calibration.powers, calibration.transitions, calibration.weights, strict=True
     ):
         mean += weight * powered(logs, power)
         belief += weight * posteriors(given, powered(logs, power), matrix)
-    np.testing.assert_allclose(choices.calibrated(proba), mean)
-    np.testing.assert_allclose(choices.posterior(given, proba), belief)
+    np.testing.assert_allclose(calibration.calibrated(proba), mean)
+    np.testing.assert_allclose(calibration.posterior(given, proba), belief)
     np.testing.assert_allclose(
-        choices.transition, np.tensordot(choices.weights, choices.transitions, 1)
+        calibration.transition, np.tensordot(calibration.weights, calibration.transitions, 1)
     )
 
 
-def test_choices_are_weighed_by_labels_they_have_not_seen() -> None:
+def test_models_are_weighted_by_held_out_labels() -> None:
     given, proba = drawn(60, pairwise(3, 0.3))
     fold = np.arange(60) % 4
-    choices = choose(given, proba, powers=(1.0,), imagined=(5.0,), folds=fold)
+    calibration = calibrate(given, proba, powers=(1.0,), prior_counts=(5.0,), folds=fold)
     expected = np.empty(60)
     for index in range(4):
         others = fold != index
         matrix = maximise(given[others], proba[None, others], np.array([5.0]))[0]
         expected[~others] = predicted(given[~others], proba[~others], matrix)
-    np.testing.assert_allclose(choices.likelihood, expected, rtol=0.02)
+    np.testing.assert_allclose(calibration.likelihood, expected, rtol=0.02)
     of_all = maximise(given, proba[None], np.array([5.0]))[0]
-    told = choose(given, proba, powers=(1.0,), imagined=(5.0,))
+    told = calibrate(given, proba, powers=(1.0,), prior_counts=(5.0,))
     np.testing.assert_allclose(told.likelihood, predicted(given, proba, of_all))
-    assert np.log(told.likelihood).sum() > np.log(choices.likelihood).sum()
+    assert np.log(told.likelihood).sum() > np.log(calibration.likelihood).sum()
 
 
 def test_the_order_of_labels_does_not_matter() -> None:
     given, proba = drawn(90, pairwise(4, 0.3))
     fold = np.arange(90) % 3
     shuffled = np.random.default_rng(1).permutation(90)
-    plain = choose(given, proba, folds=fold)
-    moved = choose(given[shuffled], proba[shuffled], folds=fold[shuffled])
+    plain = calibrate(given, proba, folds=fold)
+    moved = calibrate(given[shuffled], proba[shuffled], folds=fold[shuffled])
     np.testing.assert_allclose(moved.likelihood, plain.likelihood[shuffled])
     np.testing.assert_allclose(moved.transition, plain.transition)
     again = plain.refitted(given[shuffled], proba[shuffled])
     np.testing.assert_allclose(again.transition, plain.transition, atol=2e-3)
 
 
-def test_refitted_choices_have_the_transitions_of_the_new_labels() -> None:
+def test_a_refitted_calibration_has_the_transitions_of_the_new_labels() -> None:
     few, proba = drawn(100, symmetric(3, 0.0))
-    choices = choose(few, proba, powers=(1.0,), imagined=(0.5,))
-    assert np.diag(choices.transition).min() > 0.9
+    calibration = calibrate(few, proba, powers=(1.0,), prior_counts=(0.5,))
+    assert np.diag(calibration.transition).min() > 0.9
     many, told = drawn(3_000, pairwise(3, 0.4), seed=1)
-    found = choices.refitted(many, told)
+    found = calibration.refitted(many, told)
     np.testing.assert_allclose(found.transition, pairwise(3, 0.4), atol=0.06)
-    np.testing.assert_array_equal(found.powers, choices.powers)
+    np.testing.assert_array_equal(found.powers, calibration.powers)
 
 
 def test_one_too_modest_is_sharpened_and_one_too_sure_is_calmed() -> None:
     given, proba = drawn(2_000, symmetric(4, 0.2))
     for distortion in (0.5, 1.0, 2.0):
         told = powered(np.log(proba), distortion)
-        choices = choose(given, told, folds=np.arange(2_000) % 5)
-        surest = choices.calibrated(told).max(1).mean()
+        calibration = calibrate(given, told, folds=np.arange(2_000) % 5)
+        surest = calibration.calibrated(told).max(1).mean()
         assert surest == pytest.approx(proba.max(1).mean(), abs=0.05)
 
 
 def test_symmetric_noise_is_told_from_noise_between_pairs() -> None:
     for kind in (symmetric, pairwise):
         given, proba = drawn(600, kind(5, 0.3), seed=2)
-        choices = choose(given, proba, folds=np.arange(600) % 5)
-        imagined = choices.weights @ choices.imagined
-        assert imagined > 20 if kind is symmetric else imagined < 20
+        calibration = calibrate(given, proba, folds=np.arange(600) % 5)
+        prior_counts = calibration.weights @ calibration.prior_counts
+        assert prior_counts > 20 if kind is symmetric else prior_counts < 20
 
 
 @examples(
@@ -201,20 +205,20 @@ def test_labels_are_dealt_evenly_in_all_and_in_every_class(
         assert counts.max() - counts.min() <= 1
 
 
-def test_choices_are_weighed_by_what_they_predict_and_by_their_power() -> None:
+def test_models_are_weighted_by_likelihood_and_power() -> None:
     given, proba = drawn(40, symmetric(3, 0.3))
     fold = np.arange(40) % 4
     evidence = {}
-    for power, imagined in product(POWERS, IMAGINED):
-        one = choose(given, proba, powers=(power,), imagined=(imagined,), folds=fold)
-        evidence[power, imagined] = np.log(one.likelihood).sum() + np.log(power)
+    for power, prior_counts in product(POWERS, PRIOR_COUNTS):
+        one = calibrate(given, proba, powers=(power,), prior_counts=(prior_counts,), folds=fold)
+        evidence[power, prior_counts] = np.log(one.likelihood).sum() + np.log(power)
     weights = {key: np.exp(value - max(evidence.values())) for key, value in evidence.items()}
     weights = {key: weight for key, weight in weights.items() if weight >= 0.01}
-    choices = choose(given, proba, folds=fold)
-    found = zip(choices.powers.tolist(), choices.imagined.tolist(), strict=True)
+    calibration = calibrate(given, proba, folds=fold)
+    found = zip(calibration.powers.tolist(), calibration.prior_counts.tolist(), strict=True)
     assert list(found) == list(weights)
     expected = np.array(list(weights.values()))
-    np.testing.assert_allclose(choices.weights, expected / expected.sum(), rtol=0.05)
+    np.testing.assert_allclose(calibration.weights, expected / expected.sum(), rtol=0.05)
 
 
 def test_counting_ends_where_it_stands_still() -> None:

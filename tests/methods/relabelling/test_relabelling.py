@@ -17,7 +17,7 @@ from erase.errors import EraseError
 from erase.methods import load_model
 from erase.methods.relabelling import ensemble as mixtures
 from erase.methods.relabelling.method import Relabelling
-from erase.methods.relabelling.noise_model import Choices, choose, deal
+from erase.methods.relabelling.noise_model import Calibration, calibrate, deal
 from erase.methods.relabelling.smoothing import VIEWS
 from erase.methods.smoothed import SmoothedLogReg
 from erase.nn.heads import Regressions
@@ -213,19 +213,19 @@ def test_the_view_of_features_knows_no_edge() -> None:
     assert (near.predict() != model.predict()).any()
 
 
-def choice(likelihood: list[float], transition: list[list[float]]) -> Choices:
+def one_model(likelihood: list[float], transition: list[list[float]]) -> Calibration:
     one = np.ones(1)
-    return Choices(one, one, np.array([transition]), one, np.array(likelihood))
+    return Calibration(one, one, np.array([transition]), one, np.array(likelihood))
 
 
 def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> None:
-    sober = choice([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
+    sober = one_model([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
     wild = [[0.9, 0.1], [0.6, 0.4]]
-    np.testing.assert_allclose(mixtures._shares([sober, choice([0.6] * 3, wild)]), [1, 0])
-    np.testing.assert_allclose(mixtures._shares([sober, choice([0.5] * 3, wild)]), [1, 0])
-    earned = mixtures._shares([sober, choice([0.7] * 3, wild)])
+    np.testing.assert_allclose(mixtures._shares([sober, one_model([0.6] * 3, wild)]), [1, 0])
+    np.testing.assert_allclose(mixtures._shares([sober, one_model([0.5] * 3, wild)]), [1, 0])
+    earned = mixtures._shares([sober, one_model([0.7] * 3, wild)])
     assert earned[1] > 0.5
-    alone = mixtures._shares([choice([0.5, 0.6], wild), choice([0.6, 0.5], wild)])
+    alone = mixtures._shares([one_model([0.5, 0.6], wild), one_model([0.6, 0.5], wild)])
     np.testing.assert_allclose(alone, [0.5, 0.5])
 
 
@@ -261,31 +261,31 @@ def mixture_of(
 
 @pytest.mark.parametrize("many", [90, 5_000], ids=["many labels", "few labels"])
 def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held out, calibrated by folds of some labels, added up; and so are labels judged."""
+    """Held out, calibrated by folds of some labels, added up; the sum is calibrated again."""
     monkeypatch.setattr(mixtures, "_MANY", many)
     mixture, task, fold = mixture_of(noisy("pair", 0.4))
     nodes = (task.y >= 0).nonzero().squeeze(1).numpy()
     given, rows = task.y.numpy()[nodes], np.arange(len(nodes))
-    some, folds = mixture._some, mixture._calibration
+    some, folds = mixture._some, mixture._calibration_folds
     assert len(set(some.tolist())) == len(folds) == min(many, len(nodes))
     assert mixture._inner.max() + 1 == (2 if many < len(nodes) else 5)
     chosen = []
     for candidate in mixture._candidates:
         said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
-        chosen.append(choose(given[some], said[some], imagined=(5.0,), folds=folds))
+        chosen.append(calibrate(given[some], said[some], prior_counts=(5.0,), folds=folds))
     shares = mixtures._shares(chosen)
     held_out, proba = np.zeros((len(nodes), 3)), np.zeros((task.num_nodes, 3))
-    for candidate, share, choices in zip(mixture._candidates, shares, chosen, strict=True):
+    for candidate, share, calibration in zip(mixture._candidates, shares, chosen, strict=True):
         said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
-        held_out += share * choices.calibrated(said)
-        proba += share * choices.calibrated(candidate.proba(-1))
-    judged = choose(given[some], held_out[some], folds=folds)
-    posterior = judged.posterior(given, held_out)
+        held_out += share * calibration.calibrated(said)
+        proba += share * calibration.calibrated(candidate.proba(-1))
+    final = calibrate(given[some], held_out[some], folds=folds)
+    posterior = final.posterior(given, held_out)
     fit = mixture.fit()
-    sure = judged.calibrated(proba)
+    sure = final.calibrated(proba)
     np.testing.assert_allclose(fit.outcome.proba, (proba + sure) / 2, atol=1e-4)
     np.testing.assert_allclose(fit.weights["quality"][nodes], posterior[rows, given], atol=1e-3)
-    np.testing.assert_allclose(fit.weights["transition"], judged.transition, atol=1e-3)
+    np.testing.assert_allclose(fit.weights["transition"], final.transition, atol=1e-3)
     assert fit.outcome.labels[nodes].tolist() == posterior.argmax(1).tolist()
     assert (posterior.argmax(1) != held_out.argmax(1)).any()
     totals = dict.fromkeys(VIEWS, 0.0)

@@ -580,8 +580,8 @@ TABLES: dict[str, Layout] = {
         claims=correction_claims,
         notes=(
             "As `erase fit --clean` does: training and validation labels, both noisy, are audited "
-            "by judges that see no other; what is found wrong gets the suggested label, or loses "
-            "its own where nobody can tell.",
+            "by judges that see no other; a flagged label gets the suggested class, or is removed "
+            'where the verdict is "can\'t tell".',
         ),
     ),
     "beyond": Layout(

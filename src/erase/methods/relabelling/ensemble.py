@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from erase.data.task import NodeTask
-from erase.methods.relabelling.noise_model import Choices, choose, deal, softmax
+from erase.methods.relabelling.noise_model import Calibration, calibrate, deal, softmax
 from erase.methods.relabelling.smoothing import VIEWS, views_of
 from erase.nn.heads import Regressions
 from erase.nn.precision import full_float32
@@ -29,8 +29,8 @@ Nodes = NDArray[np.int64]
 _STRENGTHS = (1.0, 3.0)  # C of the two regressions
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _SHARPNESS = 20.0  # of the softmax over cosines with class means
-# Between rounds: few choices, since only the posterior is wanted.
-_POWERS, _IMAGINED = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
+# Between rounds a small grid is enough, since only the posterior is used.
+_POWERS, _PRIOR_COUNTS = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
 _INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
 _MANY, _FEW = 5_000, 10  # labels
 _CALIBRATION_FOLDS = 3
@@ -139,27 +139,27 @@ class Mixture:
         self._alone = ~self.taught()[self._fold, self._given]
         order = order[~self._alone[order]] if not self._alone.all() else order
         self._some = np.sort(order[:_MANY])
-        self._calibration = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
+        self._calibration_folds = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
         self._candidates: list[_Candidate] = []
         for name, view in views.items():
             self._candidates += self._train_view(name, view, rounds)
         self._held_out = [self._out_of_fold(candidate) for candidate in self._candidates]
-        self._choices = [
-            self._choose(proba, imagined=_IMAGINED, folds=self._calibration)
+        self._calibrations = [
+            self._calibrate(proba, prior_counts=_PRIOR_COUNTS, folds=self._calibration_folds)
             for proba in self._held_out
         ]
-        self._shares = _shares(self._choices)
+        self._shares = _shares(self._calibrations)
 
     def fit(self) -> Fit:
         """Return the mixture as a fit."""
         mixed = self._mix(candidate.proba(-1) for candidate in self._candidates)
         held_out = self._mix(self._held_out)
-        judged = self._choose(held_out, folds=self._calibration)
+        calibration = self._calibrate(held_out, folds=self._calibration_folds)
         # The mean of many is less sure than any of them; made as sure as the labels allow, it takes
         # doubt for noise. The truth is in between.
-        proba = (mixed + judged.calibrated(mixed)) / 2
-        posterior = judged.posterior(self._given, held_out)
-        transition = judged.transition
+        proba = (mixed + calibration.calibrated(mixed)) / 2
+        posterior = calibration.posterior(self._given, held_out)
+        transition = calibration.transition
         if self._alone.all():  # then nothing was learnt about them
             proba, transition = mixed, np.eye(len(transition))
         labels = proba.argmax(1)
@@ -207,13 +207,13 @@ class Mixture:
     def _mix(self, probas: Iterable[Floats]) -> Floats:
         """Return the calibrated probabilities of all candidates, as their shares say."""
         mean: Floats | float = 0.0
-        for share, choices, proba in zip(self._shares, self._choices, probas, strict=True):
-            mean = mean + share * choices.calibrated(proba)
+        for share, calibration, proba in zip(self._shares, self._calibrations, probas, strict=True):
+            mean = mean + share * calibration.calibrated(proba)
         return np.asarray(mean)
 
-    def _choose(self, proba: Floats, **options: Any) -> Choices:
-        """Return calibrations of `proba` [n, K], chosen by some of the labels, which is enough."""
-        return choose(self._given[self._some], proba[self._some], **options)
+    def _calibrate(self, proba: Floats, **options: Any) -> Calibration:
+        """Calibrate `proba` [n, K] on a sample of the labels, which is enough."""
+        return calibrate(self._given[self._some], proba[self._some], **options)
 
     def _train_view(self, name: str, view: Tensor, rounds: int) -> list[_Candidate]:
         """Return the candidates of all rounds on one view."""
@@ -273,9 +273,11 @@ class Mixture:
             posteriors, evidence = [], []
             for candidate in _classifiers(name, number, view, rows, asked, hidden, near):
                 said = _of_own_fold(candidate, rows.rows, self._inner)
-                choices = choose(self._given[some], said[some], powers=_POWERS, imagined=_IMAGINED)
-                posteriors.append(choices.posterior(self._given[seen], said[seen]))
-                evidence.append(float(np.log(choices.likelihood).sum()))
+                calibration = calibrate(
+                    self._given[some], said[some], powers=_POWERS, prior_counts=_PRIOR_COUNTS
+                )
+                posteriors.append(calibration.posterior(self._given[seen], said[seen]))
+                evidence.append(float(np.log(calibration.likelihood).sum()))
             mean = np.tensordot(softmax(np.array(evidence)), np.stack(posteriors), 1)
             later[model, seen] = torch.from_numpy(mean).to(later)
         return later
@@ -360,16 +362,16 @@ def _regressions(
     return _Candidate((name, number, kind), view, weights, intercepts)
 
 
-def _shares(choices: Sequence[Choices]) -> Floats:
+def _shares(calibrations: Sequence[Calibration]) -> Floats:
     """Return what each candidate counts [C].
 
     Candidates that need the labels of some class to be mostly wrong, and wrong in the same way,
     count only if labels are predicted better with them than without: where one class is much rarer
     than another, that is what class means are.
     """
-    likelihood = np.stack([choice.likelihood for choice in choices])
+    likelihood = np.stack([one.likelihood for one in calibrations])
     shares = _stack(likelihood)
-    sober = np.array([_mostly_right(choice.transition) for choice in choices])
+    sober = np.array([_mostly_right(one.transition) for one in calibrations])
     if sober.any() and not sober.all():
         fewer = _stack(likelihood[sober])
         if np.log(fewer @ likelihood[sober]).sum() >= np.log(shares @ likelihood).sum():

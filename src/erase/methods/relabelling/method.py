@@ -29,7 +29,7 @@ Nodes = NDArray[np.int64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Relabelling(NodeClassifier):
-    """Classifiers on smoothed features, taught in rounds by what given labels probably mean.
+    """Relabelling, this package's own method: train on what given labels probably mean.
 
     1. Views: features alone, smoothed over near neighbours, and far over edges and likeness
        (:func:`erase.methods.relabelling.smoothing.views_of`).
@@ -117,7 +117,7 @@ class Relabelling(NodeClassifier):
     def quality_(self) -> Floats:
         """Probability that the given label is right [N].
 
-        NaN where none is given, and where nobody can tell: the class has no other label.
+        NaN where no label is given, and where its class has no other label to compare with.
         """
         quality: Floats = self._fitted().weights["quality"].numpy()
         return np.where(quality < 0, np.nan, quality)

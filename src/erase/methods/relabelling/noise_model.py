@@ -1,15 +1,21 @@
-"""What probabilities say about given labels, if some of the labels are wrong.
+"""Estimate how given labels arise from true classes, and which given labels are probably wrong.
 
-A node's true class k has probability P_k, and becomes the given label g with probability T[k, g]:
+From predicted class probabilities and given labels, :func:`calibrate` estimates the label noise and
+corrects the model's confidence. The resulting :class:`Calibration` gives calibrated probabilities,
+the transition matrix, and the posterior of each node's true class.
+
+The model: a node has true class k with probability P_k, and its given label is g with probability
+T[k, g], so that
 
     p(g) = Σ_k P_k T[k, g],        P(k | g) = P_k T[k, g] / p(g).
 
-T is found by expectation–maximisation on p(g), drawn towards noise that treats all classes alike by
-a number of imagined labels. The probabilities are calibrated on the way by a power, P ∝ proba^τ: a
-model that learnt from wrong labels is less sure of the true class than it should be, and how far
-p(g) stays below 1 even where it is surest tells noise from honest doubt. Every power and every
-number of imagined labels is weighed by how well it predicts given labels that T has not seen, and
-by τ: where doubt and noise explain the labels equally well, few nodes being all alike, noise does.
+- T is fitted by expectation–maximisation on p(g). Prior counts, labels added to every class with
+  flips that are equally likely for all classes, draw it towards symmetric noise.
+- P ∝ proba^τ calibrates the probabilities: a model trained on wrong labels is less confident in the
+  true class than it should be. Noise and uncertainty can be told apart because under noise p(g)
+  stays below 1 even where the model is most confident.
+- Every pair of a power τ and a prior count is weighted by its likelihood on held-out labels, and by
+  τ: where noise and uncertainty explain the labels equally well, noise is preferred.
 """
 
 from collections.abc import Sequence
@@ -22,54 +28,55 @@ Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 POWERS = tuple(np.geomspace(0.5, 8.0, 9).tolist())
-IMAGINED = (0.5, 5.0, 50.0)  # labels of each class that are flipped to all others alike
-_SMALLEST = 1e-6  # a model's zero: nothing is impossible
-# Counts added to T besides: a class that nobody holds keeps its label, and any flip is possible.
+PRIOR_COUNTS = (0.5, 5.0, 50.0)  # added to each class, with flips to all other classes alike
+_SMALLEST = 1e-6  # replaces zero probabilities
+# Further counts in T: a class without nodes keeps its label, and any flip stays possible.
 _KEPT, _POSSIBLE = 1.0, 0.01
 _LEAST_NOISE = 1e-3
 _SMALL_STEP = 1e-4
 _MOST_STEPS = 100
-_NEGLIGIBLE = 0.01  # weight below which a choice is left out
+_NEGLIGIBLE = 0.01  # pairs with less than this share of the largest weight are left out
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
-    """Powers and imagined labels, the T that goes with each, and how well each does.
+class Calibration:
+    """A weighted set of fitted noise models, one for each pair of a power and a prior count.
 
     Attributes:
-        powers: [C] τ.
-        imagined: [C].
-        transitions: [C, K, K] ``[true, given]``.
-        weights: [C] how well each predicts labels, beside the others; they sum to 1.
-        likelihood: [n] p(g) of every label, all choices together, under T of other labels.
+        powers: [C] τ of each model.
+        prior_counts: [C] of each model.
+        transitions: [C, K, K] T ``[true, given]`` of each model.
+        weights: [C] of each model, from how well it predicts labels; they sum to 1.
+        likelihood: [n] p(g) of every label, the weighted mean over models; with folds, T is fitted
+            to the labels of other folds.
     """
 
     powers: Floats
-    imagined: Floats
+    prior_counts: Floats
     transitions: Floats
     weights: Floats
     likelihood: Floats
 
     @property
     def transition(self) -> Floats:
-        """T [K, K] of all choices together."""
+        """The weighted mean of T [K, K] over the models."""
         mean: Floats = np.tensordot(self.weights, self.transitions, 1)
         return mean
 
-    def refitted(self, given: Classes, proba: Floats) -> "Choices":
-        """Return the same choices with T of these labels, which may be more or others."""
+    def refitted(self, given: Classes, proba: Floats) -> "Calibration":
+        """Return the same powers, prior counts and weights, with T fitted to these labels."""
         order = np.argsort(given, kind="stable")
         logs = log_proba(proba)[order]
         transitions = [
-            maximise(given[order], powered(logs, power)[None], imagined[None], start)[0]
-            for power, imagined, start in zip(
-                self.powers, self.imagined, self.transitions, strict=True
+            maximise(given[order], powered(logs, power)[None], count[None], start)[0]
+            for power, count, start in zip(
+                self.powers, self.prior_counts, self.transitions, strict=True
             )
         ]
         return replace(self, transitions=np.stack(transitions))
 
     def calibrated(self, proba: Floats) -> Floats:
-        """Return the probabilities [..., K] of true classes."""
+        """Return calibrated probabilities of the true classes [..., K]."""
         logs = log_proba(proba)
         mean = np.zeros_like(logs)
         for power in np.unique(self.powers):
@@ -87,27 +94,29 @@ class Choices:
         return mean
 
 
-def choose(
+def calibrate(
     given: Classes,
     proba: Floats,
     *,
     powers: Sequence[float] = POWERS,
-    imagined: Sequence[float] = IMAGINED,
+    prior_counts: Sequence[float] = PRIOR_COUNTS,
     folds: NDArray[np.int64] | None = None,
-) -> Choices:
-    """Return every power with every number of imagined labels, weighed; negligible ones left out.
+) -> Calibration:
+    """Fit a noise model for every pair of a power and a prior count, and weight them.
+
+    Models of negligible weight are left out.
 
     Args:
         given: [n] classes 0 … K−1.
-        proba: [n, K]; a node's own label took no part in its row.
+        proba: [n, K] out-of-fold: each row by a model that did not see the node's label.
         powers: τ to try.
-        imagined: numbers of imagined labels to try.
-        folds: [n] labels of one fold are predicted by T of the others; None: by T of all.
+        prior_counts: numbers of labels to add to each class, to try.
+        folds: [n] the labels of a fold are predicted by T of the others; None: by T of all.
     """
     order = np.argsort(given, kind="stable")  # sums over a class become sums over a stretch
     given, logs = given[order], log_proba(proba)[order]
-    power, count = (grid.ravel() for grid in np.meshgrid(powers, imagined, indexing="ij"))
-    stack = np.stack([powered(logs, value) for value in powers]).repeat(len(imagined), 0)
+    power, count = (grid.ravel() for grid in np.meshgrid(powers, prior_counts, indexing="ij"))
+    stack = np.stack([powered(logs, value) for value in powers]).repeat(len(prior_counts), 0)
     transitions = maximise(given, stack, count)
     likelihood = np.empty(stack.shape[:2])
     if folds is None:
@@ -122,7 +131,7 @@ def choose(
     weights = weights[kept] / weights[kept].sum()
     together = np.empty(len(given))
     together[order] = weights @ likelihood[kept]
-    return Choices(power[kept], count[kept], transitions[kept], weights, together)
+    return Calibration(power[kept], count[kept], transitions[kept], weights, together)
 
 
 def posteriors(given: Classes, calibrated: Floats, transition: Floats) -> Floats:
@@ -133,7 +142,7 @@ def posteriors(given: Classes, calibrated: Floats, transition: Floats) -> Floats
 
 
 def predicted(given: Classes, calibrated: Floats, transition: Floats) -> Floats:
-    """Return p(g) [..., n]."""
+    """Return p(g) [..., n], the probability of each given label."""
     chance: Floats = (calibrated * transition.swapaxes(-1, -2)[..., given, :]).sum(-1)
     return chance
 
@@ -141,24 +150,24 @@ def predicted(given: Classes, calibrated: Floats, transition: Floats) -> Floats:
 def maximise(
     given: Classes,
     calibrated: Floats,
-    imagined: Floats,
+    prior_counts: Floats,
     start: Floats | None = None,
     *,
     weights: Floats | None = None,
     most_steps: int = _MOST_STEPS,
 ) -> Floats:
-    """Return the T [C, K, K] that expectation–maximisation ends at, from labels sorted by class.
+    """Fit T [C, K, K] by expectation–maximisation, from labels sorted by class.
 
-    Row k is the expected counts of labels g of class k, plus imagined ones with the flips of all
-    classes together: a share ρ leaves its class, for every other class alike.
+    Row k holds the expected numbers of labels g of true class k, plus the prior counts: the
+    estimated noise rate ρ of all classes together, spread evenly over the other classes.
 
     Args:
         given: [n] ascending.
         calibrated: [C, n, K].
-        imagined: [C] numbers of imagined labels.
-        start: [C, K, K] or [K, K]; None: nine labels in ten are right.
-        weights: [n] what each label counts; None: 1.
-        most_steps: after which it ends in any case.
+        prior_counts: [C] numbers of labels added to each class.
+        start: [C, K, K] or [K, K]; None: 90 % of labels are right.
+        weights: [n] of the labels; None: 1.
+        most_steps: the largest number of steps.
     """
     k = calibrated.shape[2]
     eye = np.eye(k)
@@ -181,7 +190,7 @@ def maximise(
         kept = np.trace(counts, axis1=1, axis2=2) / counts.sum((1, 2))
         rate = np.maximum(1 - kept, _LEAST_NOISE)[:, None, None]
         alike = rate / max(k - 1, 1) * (1 - eye) + (1 - rate) * eye
-        counts += imagined[:, None, None] * alike + _KEPT * eye + _POSSIBLE
+        counts += prior_counts[:, None, None] * alike + _KEPT * eye + _POSSIBLE
         later = counts / counts.sum(2, keepdims=True)
         moved = np.abs(later - transition).max()
         transition = later
@@ -191,15 +200,15 @@ def maximise(
 
 
 def deal(classes: Classes, folds: int, stream: np.random.Generator) -> Classes:
-    """Return the fold of each of n labels [n], every class spread as evenly as possible.
+    """Assign n labels to stratified folds [n].
 
-    Labels sorted by class, at random inside a class, are dealt out like cards: folds differ in
-    size by one at most, and so do the numbers of any class in them.
+    Labels are sorted by class, in random order within a class, and assigned to the folds in turn:
+    folds differ in size by at most one, and so do the numbers of any class in them.
 
     Args:
         classes: [n].
-        folds: how many; of fewer labels each is a fold of its own.
-        stream: of the order inside classes.
+        folds: how many; with fewer labels, each label is a fold of its own.
+        stream: of the order within classes.
     """
     shuffled = stream.permutation(len(classes))
     order = shuffled[np.argsort(classes[shuffled], kind="stable")]
@@ -216,7 +225,7 @@ def softmax(logs: Floats) -> Floats:
 
 
 def log_proba(proba: Floats) -> Floats:
-    """Return the logarithms of probabilities, those of zero being finite."""
+    """Return the logarithms of probabilities; finite for a probability of zero."""
     logs: Floats = np.log(np.maximum(proba, _SMALLEST))
     return logs
 
