@@ -58,10 +58,7 @@ def test_the_setting_is_in_time_for_torch() -> None:
     assert "GOMP_SPINCOUNT = '1000'" in told.stderr
 
 
-@pytest.mark.parametrize(
-    "first",
-    ["pass", "erase.audit", "import erase.audit.result", "from erase.audit.result import Audit"],
-)
+@pytest.mark.parametrize("first", ["pass", "import erase.audit.result"])
 def test_audit_is_a_function_whatever_was_imported_before(first: str) -> None:
     code = f"""
 import inspect
