@@ -56,3 +56,20 @@ def test_the_setting_is_in_time_for_torch() -> None:
     if "GOMP_SPINCOUNT" not in told.stderr:
         pytest.skip("torch's OpenMP library is not GNU's")
     assert "GOMP_SPINCOUNT = '1000'" in told.stderr
+
+
+@pytest.mark.parametrize("first", ["pass", "import erase.audit.result"])
+def test_audit_is_a_function_whatever_was_imported_before(first: str) -> None:
+    code = f"""
+import inspect
+import erase
+{first}
+from torch_geometric.data import Data
+nodes = range(24)
+edges = [[u, v] for u in nodes for v in nodes if u != v and u // 12 == v // 12]
+graph = Data(x=[[u // 12, 1 - u // 12] for u in nodes], edge_index=list(zip(*edges)), y=[0] * 24)
+graph.y = [u // 12 for u in nodes[:-1]] + [0]
+found = erase.audit(graph, method="label-propagation", folds=3, max_false_alarms=0.5)
+print(len(found.issues), next(iter(inspect.signature(erase.audit).parameters)))
+"""
+    assert fresh(code) == "24 graph"

@@ -1,6 +1,7 @@
 """Matrix products as a GPU computes them in TF32, emulated on a CPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -57,3 +58,21 @@ class Tf32Products(TorchDispatchMode):
                 args[place] = to_tf32(args[place])
             self.rounded += 1
         return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def on_a_gpu_that_may_round() -> Iterator[Tf32Products]:
+    """Compute as a GPU does after ``torch.set_float32_matmul_precision("high")``."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with Tf32Products(switch_allows_tf32) as products:
+            yield products
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def is_in_backward() -> bool:
+    """Return whether autograd is going backward just now."""
+    task: int = torch._C._current_graph_task_id()
+    return task != -1

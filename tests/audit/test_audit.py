@@ -146,6 +146,8 @@ def test_labels_that_nobody_can_judge_are_corrected_by_force_alone() -> None:
     assert other[changed].all()
     assert set(np.where(forced >= 0, forced, found.decision.suggested)[changed]) <= {0, 1, 2}
     assert torch.equal(found.clean_graph(graph, force=True).y, torch.from_numpy(forced))
+    strict = replace(found, settings=found.settings | {"max_false_alarms": 0.0})
+    np.testing.assert_array_equal(strict.clean_labels(force=True), found.given)
 
 
 def test_force_changes_nothing_where_labels_can_be_judged(audited: erase.Audit) -> None:

@@ -138,6 +138,15 @@ def test_verdicts_by_hand() -> None:
     flagged, verdict = verdicts(given, posterior, 0.0)
     assert not flagged.any()
     assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
+    flagged, _ = verdicts(given, posterior, 1.0)
+    assert flagged.tolist() == [True, True, False, False, False, False]
+
+
+def test_of_the_only_label_of_a_class_nobody_can_tell_however_probable_it_is() -> None:
+    posterior = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
+    flagged, verdict = verdicts(np.array([0, 0, 1]), posterior, 0.2)
+    assert not flagged.any()
+    assert verdict.tolist() == ["right", "right", "can't tell"]
 
 
 def test_the_correlation_of_chosen_classes_is_that_of_matthews() -> None:

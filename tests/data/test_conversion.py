@@ -363,3 +363,14 @@ def test_many_features_are_counted_and_the_first_named() -> None:
     task = NodeTask.from_tables(nodes[["name", "label"]].join(wide), edges)
     names = ", ".join(f"'w{j}'" for j in range(10))
     assert task.notes[0] == f"Features: 12 columns: {names} and 2 more."
+
+
+@pytest.mark.parametrize(
+    ("name", "is_feature"), [("x3", True), ("x12", True), ("x3_id", False), ("x", False)]
+)
+def test_only_the_names_of_written_features_make_identifiers_features(
+    name: str, is_feature: bool
+) -> None:
+    nodes, edges = many_columns()
+    data = data_from_tables(nodes[["name", "label"]].assign(**{name: range(30)}), edges)
+    assert ("x" in data) == is_feature

@@ -29,7 +29,7 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.methods.network import NetworkClassifier
-from tf32 import Tf32Products, switch_allows_tf32
+from tf32 import is_in_backward, on_a_gpu_that_may_round
 
 # small enough for a test; everything else is the default
 SMALL: dict[str, Any] = {
@@ -397,15 +397,25 @@ def test_reduced_precision_changes_no_answer(name: str) -> None:
     graph = corrupt(two_communities(seed=3), "symmetric", 0.3, seed=0)
     plain = small(name, dropout=0.0) if name in NETWORKS else small(name)
     plain.fit(graph)
-    torch.set_float32_matmul_precision("high")
-    try:
-        with Tf32Products(switch_allows_tf32) as products:
-            rounded = plain.__class__(**plain.get_params()).fit(graph)
-    finally:
-        torch.set_float32_matmul_precision("highest")
+    with on_a_gpu_that_may_round() as products:
+        rounded = plain.__class__(**plain.get_params()).fit(graph)
     assert np.mean(plain.predict() == rounded.predict()) >= 0.98
     np.testing.assert_allclose(rounded.predict_proba(), plain.predict_proba(), atol=0.05)
     assert (products.rounded > 0) == (name in NETWORKS)  # the encoders' products alone
+
+
+def test_gradients_are_computed_in_full_precision(network: str, communities: Data) -> None:
+    with on_a_gpu_that_may_round() as products:
+        may_round, steps = products.rounds, []
+
+        def rounds() -> bool:
+            steps.append(is_in_backward())
+            return steps[-1] and may_round()
+
+        products.rounds = rounds
+        small(network, epochs=2).fit(communities)
+    assert any(steps)  # there were products on the way back
+    assert products.rounded == 0
 
 
 @pytest.mark.gpu

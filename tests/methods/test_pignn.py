@@ -21,6 +21,7 @@ from erase.methods import pignn
 from erase.methods.pignn import PIGNN, _PIGNNLearner, pairwise_losses
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
+from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "device": "cpu"}
 
@@ -300,3 +301,18 @@ def test_pairs_are_drawn_anew_for_every_seed_and_step(noisy: Data) -> None:
     assert first.shape == (2, 5, task.num_nodes)
     assert not torch.equal(first[0], first[1])
     assert not torch.equal(first, again)
+
+
+def test_losses_of_pairs_survive_products_in_tf32() -> None:
+    task = NodeTask.from_data(two_communities())
+    graph = Graph(task.edge_index, task.num_nodes)
+    both = outputs(1, task.num_nodes, 8)
+
+    def losses(o: Tensor, z: Tensor) -> Tensor:
+        return torch.cat(pairwise_losses(o, z, graph, trust=o.new_ones(1)))
+
+    exact = losses(*both)
+    with on_a_gpu_that_may_round() as products:
+        found = losses(both[0].float(), both[1].float())
+    torch.testing.assert_close(found.double(), exact, rtol=1e-6, atol=1e-6)
+    assert products.rounded == 0

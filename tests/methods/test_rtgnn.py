@@ -34,6 +34,7 @@ from erase.methods.rtgnn import (
 )
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
+from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "predictor": 6, "device": "cpu"}
 LINKED = st.tuples(edge_lists(max_nodes=8), st.integers(0, 99))
@@ -549,3 +550,17 @@ def test_a_candidate_of_just_min_weight_is_kept() -> None:
     links = Links.of(Graph(torch.empty(2, 0, dtype=torch.int64), 2), [torch.tensor([[0], [1]])])
     weights = link_weights(links, torch.full_like(links.loop, 0.5, dtype=torch.float64), 0.5)
     assert weights.tolist() == [1.0, 0.5, 0.5, 1.0]
+
+
+def test_reconstruction_survives_products_in_tf32() -> None:
+    """Of all pairs those with an edge are taken away: rounding stays where little is left."""
+    task = NodeTask.from_data(two_communities(size=10))
+    graph = Graph(task.edge_index, task.num_nodes)
+    links = Links.of(graph, [torch.empty(2, 0, dtype=torch.int64)])
+    h = doubles(1, task.num_nodes, 3)
+    exact = reconstruction_loss(links, likeness(links, h), h, negatives=3)
+    alike, rows = likeness(links, h).float(), h.float()
+    with on_a_gpu_that_may_round() as products:
+        found = reconstruction_loss(links, alike, rows, negatives=3)
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-5)
+    assert products.rounded == 0

@@ -16,6 +16,7 @@ from erase.methods.semantics import (
     semantic_labels,
 )
 from erase.nn.sparse import Graph
+from tf32 import on_a_gpu_that_may_round
 
 
 @pytest.mark.parametrize("edges", ["training", "all"])
@@ -114,3 +115,23 @@ def test_semantic_labels_mix_by_trust(trust: float) -> None:
         semantic_labels(guesses, denoised, trust=trust, softmax=True),
         mixture.exp() / mixture.exp().sum(),
     )
+
+
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+def test_prototypes_survive_products_in_tf32(collapsed: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    classes = torch.arange(280) % 7
+    centres = torch.randn(7, 64, generator=generator)
+    z = centres[classes] + 0.5 * torch.randn(280, 64, generator=generator)
+    if collapsed:  # all rows point nearly the same way
+        z = 20 * torch.rand(64, generator=generator) + 0.1 * z
+    members = torch.eye(7)[classes]
+    exact = prototypes(z.double(), members.double())
+    best = prototype_labels(z.double(), exact, "absolute").argmax(1)
+    with on_a_gpu_that_may_round():
+        means = prototypes(z, members)
+        labels = prototype_labels(z, exact.float(), "absolute").argmax(1)
+    spread = (exact - exact.mean(0)).norm()
+    assert float((means - exact).norm() / spread) < 1e-4
+    assert len(best.unique()) == 7
+    assert float((labels == best).float().mean()) >= 0.99

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from erase.nn.coding import (
     ClassGrams,
@@ -20,8 +21,10 @@ from erase.nn.coding import (
     log_volume,
     rate_ntvr,
     rate_reduction,
+    shared_rate_reduction,
     volume,
 )
+from tf32 import on_a_gpu_that_may_round
 
 
 def rate_by_svd(z: Tensor, scale: float) -> Tensor:
@@ -325,3 +328,55 @@ def test_no_rows_have_no_rate() -> None:
     grams = ClassGrams(3, 4, torch.empty(0))
     reduction, rate, class_rate, _ = grams.reduction(eps2=0.5, gamma=2.0)
     assert (float(reduction), float(rate), float(class_rate)) == (0.0, 0.0, 0.0)
+
+
+def by_grams(z: Tensor, membership: Tensor) -> tuple[Tensor, Tensor]:
+    grams = ClassGrams(7, z.shape[1], z)
+    grams.add(z, membership)
+    reduction, _, _, pull = grams.reduction(eps2=0.05, gamma=2.0)
+    return reduction, grams.gradient(z, membership, pull)
+
+
+def with_slope(
+    work: Callable[[Tensor, Tensor], Tensor],
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    def both(z: Tensor, membership: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = z.clone().requires_grad_()
+        value = work(leaf, membership)
+        (slope,) = torch.autograd.grad(value, leaf)
+        return value.detach(), slope
+
+    return both
+
+
+RATES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "of all": with_slope(lambda z, _: coding_rate(z, 0.05)),
+    "of classes": with_slope(lambda z, y: class_coding_rate(z, y, 7, 0.05)),
+    "reduction": with_slope(lambda z, y: rate_reduction(z, y, 7, eps2=0.05, gamma=2.0)[0]),
+    "shared": with_slope(
+        lambda z, y: shared_rate_reduction(
+            z, y, 7, eps2=0.05, gamma=2.0, add_up=lambda *_: None, place=0, places=1
+        )[0]
+    ),
+    "by Gram matrices": by_grams,
+}
+
+
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+@pytest.mark.parametrize(("n", "d"), [(300, 48), (40, 64)], ids=["n > d", "n < d"])
+@pytest.mark.parametrize("kind", RATES)
+def test_rates_and_gradients_survive_products_in_tf32(
+    kind: str, n: int, d: int, collapsed: bool
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    membership = torch.arange(n) % 7
+    z = torch.randn(n, d, generator=generator)
+    if collapsed:  # all rows point nearly the same way
+        z = 20 * torch.rand(d, generator=generator) + 0.1 * z
+    z = normalize(z, dim=1)
+    value, slope = RATES[kind](z.double(), membership)
+    with on_a_gpu_that_may_round() as products:
+        our_value, our_slope = RATES[kind](z, membership)
+    torch.testing.assert_close(our_value.double(), value, rtol=1e-5, atol=1e-5)
+    assert float((our_slope - slope).norm() / slope.norm()) < 1e-4
+    assert products.rounded == 0

@@ -16,7 +16,7 @@ from erase.nn import heads
 from erase.nn.heads import HEADS, Regressions, classify, logistic_regression
 from erase.training import chunks
 from erase.training.chunks import classify_in_chunks
-from tf32 import Tf32Products, switch_allows_tf32
+from tf32 import Tf32Products, on_a_gpu_that_may_round, switch_allows_tf32
 
 TWINS: dict[str, Any] = {
     "logreg": LogisticRegression(C=1.0, tol=1e-8, max_iter=10_000),
@@ -101,7 +101,7 @@ def test_the_head_survives_products_in_tf32(
     z, rows, y = representations(n, d, collapsed)
     torch.set_float32_matmul_precision("high")
     try:
-        with torch.no_grad(), Tf32Products(rounds):
+        with torch.no_grad(), Tf32Products(rounds) as products:
             ours = classify("logreg", z, rows, y, 7, [0])[0].argmax(1).numpy()
     finally:
         torch.set_float32_matmul_precision("highest")
@@ -110,6 +110,21 @@ def test_the_head_survives_products_in_tf32(
     theirs = twin.fit(on_sphere[:n], y[0].numpy()).predict(on_sphere)
     assert len(np.unique(theirs)) > 1  # there is something to get wrong
     assert np.mean(ours == theirs) >= 0.995
+    assert (products.rounded == 0) == (rounds is switch_allows_tf32)
+
+
+@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
+@pytest.mark.parametrize(("n", "d"), [(140, 512), (700, 96)], ids=["n < d", "n > d"])
+def test_logistic_regression_alone_survives_products_in_tf32(
+    n: int, d: int, collapsed: bool
+) -> None:
+    z, _, y = representations(n, d, collapsed)
+    points = normalize(z[:, :n], dim=2)
+    exact, _ = logistic_regression(points.double(), y, 7)
+    with on_a_gpu_that_may_round() as products:
+        weight, _ = logistic_regression(points, y, 7)
+    assert float((weight - exact).norm() / exact.norm()) < 1e-5
+    assert products.rounded == 0
 
 
 @pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
@@ -119,15 +134,12 @@ def test_regressions_with_soft_targets_survive_tf32(collapsed: bool) -> None:
     targets, seen = torch.eye(7)[y], torch.ones(1, 350)
     weight, intercept = Regressions(points.double()).solve(targets.double(), seen.double(), 3.0)
     best = (points.double() @ weight[0] + intercept[0]).argmax(1)
-    torch.set_float32_matmul_precision("high")
-    try:
-        with Tf32Products(switch_allows_tf32):
-            rounded = Regressions(points).solve(targets, seen, 3.0)
-    finally:
-        torch.set_float32_matmul_precision("highest")
+    with on_a_gpu_that_may_round() as products:
+        rounded = Regressions(points).solve(targets, seen, 3.0)
     ours = (points @ rounded[0][0] + rounded[1][0]).argmax(1)
     assert len(best.unique()) > 1
     assert float((ours == best).float().mean()) >= 0.995
+    assert products.rounded == 0
 
 
 def test_runs_are_solved_independently() -> None:
@@ -295,6 +307,16 @@ def test_a_classifier_in_chunks_is_that_of_all_rows(trained: int) -> None:
     expected = classify("logreg", z, rows[None], y[:, rows], 4, [0])
     found = classify_in_chunks(InThrees(z), 20, rows, y[0, rows], 4)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("trained", [140, 700], ids=["n < d", "n > d"])
+def test_a_classifier_in_chunks_survives_products_in_tf32(trained: int) -> None:
+    z, rows, y = representations(trained, 300, collapsed=True)
+    expected = classify("logreg", z.double(), rows, y, 7, [0])[0]
+    with on_a_gpu_that_may_round() as products:
+        found = classify_in_chunks(InThrees(z), 300, rows[0], y[0], 7)[0]
+    assert float((found.argmax(1) == expected.argmax(1)).float().mean()) >= 0.995
+    assert products.rounded == 0
 
 
 def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The objective of the whole graph, gone through in chunks: the same value, gradient and fit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from erase.methods import ERASE
 from erase.nn.encoders import ENCODERS, Encoder, Features
 from erase.nn.sparse import Graph
 from erase.training.chunks import RecomputedPass
+from tf32 import is_in_backward, on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {
     "hidden": 16,
@@ -89,6 +91,42 @@ def test_a_fit_is_that_of_the_whole_graph(
     np.testing.assert_array_equal(chunks.labels_, whole.labels_)
     np.testing.assert_allclose(chunks.transform(), whole.transform(), atol=1e-4)
     np.testing.assert_allclose(chunks.predict_proba(), whole.predict_proba(), atol=1e-3)
+
+
+class _InTwos:
+    """Representations [1, N, D] that come two rows at a time."""
+
+    def __init__(self, z: Tensor) -> None:
+        self.z = z
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, self.z.shape[1], 2):
+            yield slice(start, start + 2), self.z[:, start : start + 2]
+
+
+def test_prototypes_survive_products_in_tf32(communities: Data) -> None:
+    learner: Any = ERASE(**CHUNKS, prototype="absolute")._learner([NodeTask.of(communities)], [0])
+    rows = 1 + 1e-3 * torch.rand(1, learner.graph.num_nodes, 12, generator=stream())
+    expected = learner._prototype_labels_of(_InTwos(rows))
+    with on_a_gpu_that_may_round() as products:
+        found = learner._prototype_labels_of(_InTwos(rows))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert products.rounded == 0
+
+
+def test_gradients_are_computed_in_full_precision(communities: Data) -> None:
+    learner = ERASE(**CHUNKS)._learner([NodeTask.of(communities)], [0])
+    with on_a_gpu_that_may_round() as products:
+        may_round, steps = products.rounds, []
+
+        def rounds() -> bool:
+            steps.append(is_in_backward())
+            return steps[-1] and may_round()
+
+        products.rounds = rounds
+        learner.step()
+        assert any(steps)  # there were products on the way back
+        assert products.rounded == 0
 
 
 def test_a_killed_run_resumes_to_the_same_result(

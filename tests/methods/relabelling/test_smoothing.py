@@ -24,6 +24,7 @@ from erase.methods.relabelling.smoothing import (
     views_of,
     weigh,
 )
+from tf32 import on_a_gpu_that_may_round
 
 Floats = NDArray[np.float64]
 
@@ -487,3 +488,16 @@ def test_rows_that_are_all_alike_are_not_compared_with_all(
     assert largest.numbers <= 900 * 180  # all with all centres
     assert edges.numel() > 0 if bool(x.any()) else edges.numel() == 0
     torch.testing.assert_close(cosines, torch.ones_like(cosines))
+
+
+@pytest.mark.parametrize("search", [nearest, nearly_nearest])
+def test_neighbours_of_nearly_equal_rows_survive_products_in_tf32(
+    search: Callable[[Tensor, int], tuple[Tensor, Tensor]],
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = 5 + 0.5 * torch.randn(200, 16, generator=generator)  # cosines from 0.97 on
+    expected = {tuple(pair) for pair in search(x, 5)[0].T.tolist()}
+    with on_a_gpu_that_may_round() as products:
+        found = {tuple(pair) for pair in search(x, 5)[0].T.tolist()}
+    assert found == expected
+    assert products.rounded == 0
