@@ -196,12 +196,36 @@ def test_two_cannot_write_to_one_file_but_anybody_can_read(tmp_path: Path) -> No
     Journal(path).__exit__(None, None, None)  # free again
 
 
+def test_a_link_to_a_file_has_the_lock_of_the_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "study.jsonl", tmp_path / "link.jsonl"
+    link.symlink_to(path)
+    with Journal(path), pytest.raises(EraseError, match=r"link\.jsonl to be free"):
+        Journal(link)
+
+
+def test_a_file_that_cannot_be_read_is_not_kept_locked(tmp_path: Path) -> None:
+    path = tmp_path / "study.jsonl"
+    path.write_text("no record\n")
+    with pytest.raises(EraseError, match="line 1"):
+        Journal(path)
+    path.write_text("")
+    with Journal(path) as journal:
+        assert journal.records == {}
+
+
+def test_locking_adds_nothing_that_is_listed(tmp_path: Path) -> None:
+    with Journal(tmp_path / "study.jsonl") as journal:
+        journal.append([RECORD])
+    listed = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
+    assert listed == ["study.jsonl"]
+
+
 HOLDER = """
-import fcntl, sys, time
-file = open(sys.argv[1], "a+b")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(60)
+import sys, time
+from erase.bench.records import Journal
+with Journal(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
 """
 
 

@@ -353,6 +353,29 @@ def test_a_search_that_was_killed_continues_to_the_same_trials(
     assert table(broken).equals(table(tmp_path / "unbroken"))
 
 
+HOLDER = """
+import sys, time
+from pathlib import Path
+from erase.bench.tune import _owned
+with _owned(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_cannot_search_in_one_folder_until_one_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(EraseError, match="another `erase tune` is writing"):
+            search(tmp_path, 1)
+        holder.kill()
+    assert len(search(tmp_path, 1)) == 1
+    assert len(search(tmp_path, 2)) == 2  # a search that has ended leaves the folder free
+
+
 def test_more_trials_continue_and_fewer_are_there_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor
 
@@ -30,7 +30,7 @@ _HIDDEN = (32,)
 _ROUNDING = 1e-6  # of a probability that equals its threshold
 _SMALLEST_PROBABILITY = 1e-4  # a judge's zero: no loss is so large that all others look alike
 _MOST_EM_STEPS = 500
-_SMALL_EM_STEP = 1e-6
+_SMALL_EM_STEP = 1e-9  # of the mean log-likelihood
 _SMALLEST_VARIANCE = 1e-4  # of losses scaled to [0, 1]: no component shrinks to a point
 
 
@@ -199,20 +199,25 @@ def loss_mixture(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detec
 def _low_component(values: Floats) -> Floats:
     """Return P(lower component | value) [n] of a mixture of two normal distributions.
 
-    EM starts with the values above the middle of [0, 1] in the upper component.
+    EM starts with the values above the middle of [0, 1] in the upper component; neither half may be
+    empty.
     """
-    upper = (values > 0.5).astype(np.float64)
-    for _ in range(_MOST_EM_STEPS):
-        weight = np.stack([1 - upper, upper])  # [2, n]
-        size = weight.sum(1, keepdims=True)
-        mean = weight @ values[:, None] / size
-        apart = (values - mean) ** 2
-        variance = (weight * apart).sum(1, keepdims=True) / size + _SMALLEST_VARIANCE
-        density = np.log(size) - 0.5 * (np.log(variance) + apart / variance)
-        before, upper = upper, expit(density[1] - density[0])
-        if np.abs(upper - before).max() < _SMALL_EM_STEP:
-            break
-    return 1 - upper if mean[0] <= mean[1] else upper
+    halves = [values[values <= 0.5], values[values > 0.5]]
+    mixture = GaussianMixture(
+        n_components=2,
+        weights_init=[len(half) / len(values) for half in halves],
+        means_init=[[half.mean()] for half in halves],
+        precisions_init=[[[1 / (half.var() + _SMALLEST_VARIANCE)]] for half in halves],
+        reg_covar=_SMALLEST_VARIANCE,
+        tol=_SMALL_EM_STEP,
+        max_iter=_MOST_EM_STEPS,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        mixture.fit(values[:, None])
+    lower = mixture.means_[:, 0].argmin()
+    posterior: Floats = mixture.predict_proba(values[:, None])[:, lower]
+    return posterior
 
 
 def _labelled(out_of_fold: OutOfFold) -> tuple[Classes, Floats]:

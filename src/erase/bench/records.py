@@ -3,13 +3,15 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from filelock import FileLock, Timeout
 
 from erase.errors import EraseError
 
@@ -158,6 +160,26 @@ def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
     return found
 
 
+@contextmanager
+def locked(path: Path, refusal: EraseError) -> Iterator[None]:
+    """Hold an exclusive lock on a file; raise `refusal` where somebody else holds it.
+
+    The end of the process releases it, however it comes. What is locked is an empty hidden file
+    beside `path`, which stays: some versions of filelock empty the file they lock, and a lock on
+    Windows keeps others from reading it.
+    """
+    path = path.resolve()  # one lock, whichever link leads to the file
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise refusal from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 class Journal:
     """A file of records opened by one process to add to: ``with Journal(path) as journal``.
 
@@ -171,31 +193,21 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
-        try:
-            self._lock()
+        refusal = EraseError(
+            f"{self.path} to be free",
+            "a file that another `erase bench` is writing to",
+            "Wait for it, or choose another file with --out.",
+        )
+        with ExitStack() as opened:
+            opened.enter_context(locked(self.path, refusal))
+            self._file = opened.enter_context(open(self.path, "a+b", buffering=0))
             self._file.seek(0)
             content = self._file.read()
             self.records = _parse(content, self.path)
             whole = content.rfind(b"\n") + 1
             if whole < len(content):
                 self._file.truncate(whole)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def _lock(self) -> None:
-        with suppress(ImportError):  # no such locks outside of POSIX
-            import fcntl
-
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise EraseError(
-                    f"{self.path} to be free",
-                    "a file that another `erase bench` is writing to",
-                    "Wait for it, or choose another file with --out.",
-                ) from None
+            self._opened = opened.pop_all()
 
     def append(self, records: Iterable[Record]) -> None:
         """Add records; they are on the disk when this returns."""
@@ -215,4 +227,4 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        self._opened.close()

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.audit.report.drawing import Slice, slices
+from erase.bench.records import locked
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.files import read_json, write_json, write_table
 from erase.data.task import NodeTask
@@ -443,21 +444,16 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 def _owned(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; mend what a killed one left of Optuna's journal."""
     path = folder / JOURNAL
-    with open(path, "a+b") as file:
-        with suppress(ImportError):  # no such locks outside of POSIX
-            import fcntl
-
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise EraseError(
-                    f"{folder} to be free",
-                    "a folder that another `erase tune` is writing to",
-                    "Wait for it, or choose another --out.",
-                ) from None
-        file.seek(0)
-        content = file.read()
-        file.truncate(content.rfind(b"\n") + 1)  # a line that was torn
+    refusal = EraseError(
+        f"{folder} to be free",
+        "a folder that another `erase tune` is writing to",
+        "Wait for it, or choose another --out.",
+    )
+    with locked(path, refusal):
+        with open(path, "a+b") as file:
+            file.seek(0)
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)  # a line that was torn
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)  # Optuna would wait for it
         yield
 

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.report import embedding
+from erase.audit.report import projection
 from erase.audit.report.audit_page import write_audit_page
 from synthetic_audits import CLASSES, planted_audit
 
@@ -79,7 +79,7 @@ def chromium() -> str | None:
 @pytest.fixture(autouse=True, scope="module")
 def _quick_maps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding, "_TSNE_ITERATIONS", 250)
+        patch.setattr(projection, "_TSNE_ITERATIONS", 250)
         yield
 
 

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.report import audit_data, audit_page, embedding
+from erase.audit.report import audit_data, audit_page, embedding, projection
 from erase.audit.report.audit_blocks import Bar, Cards, Matrix, Pairs
 from erase.audit.report.audit_page import SCRIPTS, AuditPage, expected_errors, write_audit_page
 from erase.audit.report.class_marks import COLOURS, SHAPES, class_marks, contrast
@@ -30,7 +30,7 @@ PAGES = ("#ffffff", "#14181d")  # the light and the dark background
 @pytest.fixture(autouse=True, scope="module")
 def _quick_maps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding, "_TSNE_ITERATIONS", 250)
+        patch.setattr(projection, "_TSNE_ITERATIONS", 250)
         yield
 
 
@@ -315,7 +315,7 @@ def test_directions_have_length_one_and_zero_stays_zero() -> None:
 def test_the_map_keeps_classes_together_and_is_the_same_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(embedding, "_TSNE_ITERATIONS", 500)
+    monkeypatch.setattr(projection, "_TSNE_ITERATIONS", 500)
     audit = planted_audit(200, CLASSES[:4], noise=0.0, unlabelled=0.0)
     unit = directions(audit.embedding)
     places = plane(unit, seed=1)
@@ -335,17 +335,17 @@ def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(embedding, "_BLOCK", 400)  # ten rows at a time
     mapped = []
 
-    def recorded(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    def recorded(points: NDArray[np.float64], seed: int, angle: float) -> NDArray[np.float64]:
         mapped.append(points)
         return np.sin(9 * points[:, :2])  # any map will do
 
-    monkeypatch.setattr(embedding, "_tsne", recorded)
+    monkeypatch.setattr(embedding, "tsne", recorded)
     unit = directions(np.random.default_rng(0).normal(size=(150, 6)))
     found = plane(unit, seed=0)
     sample = mapped[0]
     assert sample.shape == (40, 6)
     places = np.sin(9 * sample[:, :2])
-    points = embedding._principal_components(unit, 50)
+    points = projection.tsne_input(unit)
     expected = np.zeros((150, 2))
     for i, point in enumerate(points):
         squared = ((sample - point) ** 2).sum(1)
@@ -358,13 +358,6 @@ def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyP
     low, high = expected.min(0), expected.max(0)
     expected = (expected - (low + high) / 2) / (high - low).max() + 0.5
     np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_principal_components_are_those_of_the_singular_values() -> None:
-    unit = directions(np.random.default_rng(0).normal(size=(30, 5)) * [1, 2, 3, 4, 5])
-    left, scale, right = np.linalg.svd((unit - unit.mean(0)).astype(float), full_matrices=False)
-    expected = left * scale * np.sign(right[range(5), np.abs(right).argmax(1)])
-    np.testing.assert_allclose(embedding._principal_components(unit, 3), expected[:, :3], atol=1e-5)
 
 
 @pytest.mark.parametrize(("nodes", "width"), [(0, 3), (1, 3), (2, 1), (4, 2), (9, 1), (7, 60)])

@@ -8,20 +8,16 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.manifold import TSNE
 
+from erase.audit.report.projection import Points, tsne, tsne_input
 from erase.random import numpy_stream
 
-Points = NDArray[np.float64]
 Directions = NDArray[np.float32]
 Nodes = NDArray[np.int64]
 
 NOBODY = -1
 _TSNE_NODES = 5_000  # of more nodes, t-SNE places a sample
 _TSNE_SAMPLE = 4_000
-_TSNE_INPUT_WIDTH = 50
-_TSNE_FEWEST_NODES = 5
-_TSNE_ITERATIONS = 500
 _TSNE_ANGLE = 0.8  # coarser than the default; the eye sees no difference, and a third is saved
 _GUIDES = 5  # sampled nodes that place one that is not
 _BLOCK = 2**24  # similarities in memory at once
@@ -48,13 +44,13 @@ def plane(unit: Directions, seed: int = 0) -> Points:
         unit: [N, D] rows of length 1.
         seed: of the sample and of t-SNE.
     """
-    points = _principal_components(unit, _TSNE_INPUT_WIDTH)
+    points = tsne_input(unit)
     n = len(points)
     if n <= _TSNE_NODES:
-        return _unit_square(_tsne(points, seed))
+        return _unit_square(tsne(points, seed, _TSNE_ANGLE))
     chosen = np.sort(numpy_stream(seed, "map sample").permutation(n)[:_TSNE_SAMPLE])
     sample, places = points[chosen], np.empty((n, 2))
-    sampled = _tsne(sample, seed)
+    sampled = tsne(sample, seed, _TSNE_ANGLE)
     for rows in _blocks(n, len(sample)):
         squared = _squared_distances(points[rows], sample)
         guides = np.argpartition(squared, _GUIDES - 1, axis=1)[:, :_GUIDES]
@@ -96,36 +92,6 @@ def look_alikes(
         alike[rows, :kept] = np.where(np.isfinite(values), found, NOBODY)
         cosine[rows, :kept] = np.where(np.isfinite(values), values, 0)
     return alike, cosine
-
-
-def _tsne(points: Points, seed: int) -> Points:
-    start = points[:, :2]
-    if len(points) < _TSNE_FEWEST_NODES:
-        return start
-    model = TSNE(
-        perplexity=min(30.0, (len(points) - 1) / 3),
-        init=1e-4 * start / (start[:, 0].std() or 1.0),
-        learning_rate="auto",
-        max_iter=_TSNE_ITERATIONS,
-        angle=_TSNE_ANGLE,
-        random_state=int(numpy_stream(seed, "t-SNE").integers(2**31)),
-    )
-    return np.asarray(model.fit_transform(points), dtype=np.float64)
-
-
-def _principal_components(unit: Directions, most: int) -> Points:
-    """Return the coordinates [N, 2 … most] on the principal axes, by the covariance [D, D].
-
-    The largest loading of an axis is positive; zeros fill up to two columns.
-    """
-    centred = unit - unit.mean(0) if len(unit) else unit
-    axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1][:, :most]
-    if axes.size:
-        largest = np.abs(axes).argmax(0)
-        axes = axes * np.where(axes[largest, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
-    points = np.zeros((len(unit), max(axes.shape[1], 2)))
-    points[:, : axes.shape[1]] = centred @ axes
-    return points
 
 
 def _squared_distances(a: Points, b: Points) -> Points:

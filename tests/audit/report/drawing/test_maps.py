@@ -17,7 +17,7 @@ from erase.audit.report.drawing import (
     pca_map,
     tsne_map,
 )
-from erase.audit.report.drawing.maps import principal_components, sample_nodes
+from erase.audit.report.drawing.maps import sample_nodes
 from erase.errors import EraseError
 from pictures import drawn, legend_texts, nothing_is_cut_off, titles
 
@@ -101,22 +101,6 @@ def test_zero_and_huge_rows_have_a_similarity() -> None:
 
 
 # Maps to the plane --------------------------------------------------------------------------------
-
-
-def test_principal_components_are_sklearns() -> None:
-    z, _ = blobs(40, 6)
-    theirs = PCA(2).fit(z)
-    ours, shares = principal_components(z, 2)
-    assert np.abs(ours) == pytest.approx(np.abs(theirs.transform(z)))
-    assert shares == pytest.approx(theirs.explained_variance_ratio_)
-
-
-@pytest.mark.parametrize("z", [np.zeros((4, 3)), np.ones((1, 3)), np.arange(4.0)[:, None]])
-def test_principal_components_of_too_little_are_zero(z: NDArray[Any]) -> None:
-    points, shares = principal_components(z, 2)
-    assert points[:, 1].tolist() == [0] * len(z)
-    assert np.isfinite(points).all()
-    assert np.isfinite(shares).all()
 
 
 @pytest.mark.parametrize("plane", [pca_map, tsne_map])

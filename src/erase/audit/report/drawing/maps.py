@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
-from sklearn.manifold import TSNE
 
 from erase.audit.report.drawing.canvas import (
     COLOURS,
@@ -29,19 +28,16 @@ from erase.audit.report.drawing.canvas import (
     new_figure,
     panels_height,
 )
+from erase.audit.report.projection import Points, principal_components, tsne, tsne_input
 from erase.errors import EraseError
 from erase.random import numpy_stream
 
-Points = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 COSINE_NODES = 600
 SCATTER_NODES = 1_000
 PAIR_NODES = 50  # of a class, in a panel of two classes
 PAIR_CLASSES = 8
-_TSNE_INPUT_WIDTH = 50
-_TSNE_ITERATIONS = 500
-_TSNE_FEWEST_NODES = 5
 _LETTER = 0.08  # inches of a letter of a class name beside a map
 _PAIR_COLUMNS = 6  # few classes do not fill the width
 _TITLE = 0.4  # inches
@@ -109,9 +105,11 @@ def tsne_map(*groups: Embeddings, seed: int = 0) -> Figure:
     t-SNE keeps neighbours, not distances. It starts from the principal components, so that one seed
     gives one map. Arguments as for :func:`cosine_map`; at most 1,000 nodes are drawn.
     """
-    return _stacked(
-        groups, lambda group: _scatter(group, seed, lambda z: (_tsne(z, seed), ["", ""]))
-    )
+
+    def plane(z: Points) -> tuple[Points, list[str]]:
+        return tsne(tsne_input(z), seed), ["", ""]
+
+    return _stacked(groups, lambda group: _scatter(group, seed, plane))
 
 
 def pairwise_pca_map(*groups: Embeddings, seed: int = 0) -> Figure:
@@ -296,38 +294,6 @@ def sample_nodes(y: Classes, limit: int, seed: int) -> Classes:
     chosen = np.sort(order[np.argsort(turn, kind="stable")[:limit]])
     by_class: Classes = chosen[np.argsort(y[chosen], kind="stable")]
     return by_class
-
-
-def principal_components(z: Points, count: int) -> tuple[Points, Points]:
-    """Return the coordinates [n, count] on the first principal axes, and their shares of variance.
-
-    The largest loading of an axis is positive; where there are fewer axes, zeros fill up.
-    """
-    points, shares = np.zeros((len(z), count)), np.zeros(count)
-    if z.size:
-        centred = z - z.mean(0)
-        left, scale, right = np.linalg.svd(centred, full_matrices=False)
-        kept = min(count, len(scale))
-        largest = np.abs(right[:kept]).argmax(1)
-        sign = np.where(right[np.arange(kept), largest] < 0, -1.0, 1.0)
-        points[:, :kept] = left[:, :kept] * scale[:kept] * sign
-        shares[:kept] = scale[:kept] ** 2 / max(float((scale**2).sum()), np.finfo(float).tiny)
-    return points, shares
-
-
-def _tsne(z: Points, seed: int) -> Points:
-    points, _ = principal_components(z, min(_TSNE_INPUT_WIDTH, z.shape[1]))
-    start = principal_components(points, 2)[0]
-    if len(z) < _TSNE_FEWEST_NODES:
-        return start
-    model = TSNE(
-        perplexity=min(30.0, (len(z) - 1) / 3),
-        init=1e-4 * start / (start[:, 0].std() or 1.0),
-        learning_rate="auto",
-        max_iter=_TSNE_ITERATIONS,
-        random_state=int(numpy_stream(seed, "t-SNE").integers(2**31)),
-    )
-    return np.asarray(model.fit_transform(points), dtype=np.float64)
 
 
 def _checked(group: Embeddings) -> tuple[Classes, dict[str, Points]]:
