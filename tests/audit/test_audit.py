@@ -128,6 +128,9 @@ def test_random_features_and_edges_tell_nothing(method: str, seed: int) -> None:
     told = found.summary()
     assert told["flagged"] == told["wrong"] == told["cannot_tell"] == 0
     assert told["agreement"]["is_informative"] is False
+    assert told["noise_rate"] == {"value": None, "low": 0.0, "high": 1.0}
+    assert [row["noise_rate"] for row in told["classes"]] == [None] * len(told["classes"])
+    assert told["transition"] is None
     assert told["agreement"]["model"] < told["agreement"]["majority"] + 0.1
     assert (told["noise_rate"]["low"], told["noise_rate"]["high"]) == (0.0, 1.0)
     assert told["notes"][-1] == f"No label is flagged: {found.decision.agreement}."

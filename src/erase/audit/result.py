@@ -124,17 +124,20 @@ class Audit:
         """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
 
         ``agreement`` says how well models that had not seen a label predict it: ``model`` beside
-        ``majority``, the most common class; ``correlation`` beside what is ``needed``.
+        ``majority``, the most common class; ``correlation`` beside what is ``needed``. Where
+        that is not informative, estimates of the noise are None.
         """
         decision, k = self.decision, len(self.class_names)
+        known = decision.agreement.is_informative
         given = self.given[self.given >= 0]
         flagged, wrong = decision.is_issue, decision.is_issue & (decision.verdict == "wrong")
         labels = np.bincount(given, minlength=k)
         doubt = np.bincount(given, 1 - decision.quality, minlength=k)
+        rates = np.divide(doubt, labels, np.full(k, np.nan), where=labels > 0).tolist()
         classes = {
             "class": self.class_names,
             "labels": labels.tolist(),
-            "noise_rate": np.divide(doubt, labels, np.full(k, np.nan), where=labels > 0).tolist(),
+            "noise_rate": rates if known else pd.array([None] * k, dtype=object),
             "flagged": np.bincount(given[flagged], minlength=k).tolist(),
             "suggested_instead": np.bincount(decision.suggested[wrong], minlength=k).tolist(),
         }
@@ -146,7 +149,7 @@ class Audit:
                 **asdict(decision.agreement),
                 "is_informative": decision.agreement.is_informative,
             },
-            "noise_rate": asdict(decision.noise_rate),
+            "noise_rate": asdict(decision.noise_rate) | ({} if known else {"value": None}),
             "flagged": int(flagged.sum()),
             "wrong": int(wrong.sum()),
             "cannot_tell": int((flagged & ~wrong).sum()),
@@ -160,7 +163,9 @@ class Audit:
                 "value": decision.transition.tolist(),
                 "low": decision.transition_low.tolist(),
                 "high": decision.transition_high.tolist(),
-            },
+            }
+            if known
+            else None,
             "settings": self.settings,
             "notes": list(self.notes),
             "seconds": self.seconds,
