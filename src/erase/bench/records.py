@@ -83,7 +83,7 @@ class Record:
         epochs: epochs that were run.
         seconds: of the training, divided by the runs trained together.
         batch: runs trained together.
-        peak_bytes: most memory held while they trained; None where nobody can tell.
+        peak_bytes: most memory held while they trained; None where it was not measured.
         machine: what it ran on.
         versions: of erase, a digest of its source, and what computes: torch, Python and so on.
         error: why there are no scores, or None.
