@@ -96,7 +96,8 @@ def test_realised_noise_has_the_asked_rate_and_matrix(name: str) -> None:
     noisy = corrupt(data, name, 0.3, seed=3).y
     assert float((noisy != data.y).float().mean()) == pytest.approx(0.3, abs=0.01)
     seen = frequencies(data.y, noisy, 4)
-    np.testing.assert_allclose(seen.diagonal(), 0.7, atol=0.02)
+    if name != "annotator":  # which has favourite classes
+        np.testing.assert_allclose(seen.diagonal(), 0.7, atol=0.02)
     if name in ("symmetric", "pair"):
         expected = symmetric(4, 0.3) if name == "symmetric" else pair(4, 0.3)
         np.testing.assert_allclose(seen, expected, atol=0.015)
@@ -164,7 +165,7 @@ def test_class_names_survive_even_where_a_class_is_gone() -> None:
     assert corrupt(named, "pair", 1.0).y.tolist() == ["b", "a", "b", "a"]
 
 
-@pytest.mark.parametrize("noise", ["symmetric", "pair", "asymmetric", "random", "instance"])
+@pytest.mark.parametrize("noise", sorted(NOISES))
 def test_noise_keeps_to_the_labels_own_numbers(noise: str) -> None:
     data = labelled(600, 3)
     own = data.clone()

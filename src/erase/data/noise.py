@@ -1,4 +1,4 @@
-"""Label noise: transition matrices, instance-dependent noise, and the published draw.
+"""Label noise: transition matrices, noise that depends on the node, and the published draw.
 
 ``transition[true, given]`` is the probability that class `true` is written down as class `given`;
 rows sum to 1.
@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
-from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from erase.data.fields import encode_labels, read_splits, with_labels
+from erase.data.node_noise import (
+    Labelled,
+    NodeNoise,
+    annotator,
+    confidence,
+    instance,
+    topology,
+)
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.random import numpy_stream
@@ -26,7 +31,6 @@ Draw = Literal["redrawn", "fixed"]
 Where = Literal["train", "train+val"]
 
 _PUBLISHED_SEED = 123
-_INSTANCE_SPREAD = 0.1
 
 
 def symmetric(num_classes: int, rate: float) -> Matrix:
@@ -86,10 +90,12 @@ class Noise:
         summary: one sentence.
         matrix: builds ``transition`` from K, the rate and a generator; None where the noise depends
             on the node and not only on its class.
+        labels: returns given classes from the graph, the rate and a generator; None with `matrix`.
     """
 
     summary: str
-    matrix: Callable[[int, float, np.random.Generator], Matrix] | None
+    matrix: Callable[[int, float, np.random.Generator], Matrix] | None = None
+    labels: NodeNoise | None = None
 
 
 NOISES: dict[str, Noise] = {
@@ -99,7 +105,15 @@ NOISES: dict[str, Noise] = {
         "class i becomes one random other class: behind the paper's asymmetric results", _asymmetric
     ),
     "random": Noise("every class has its own random distribution over the others", _random),
-    "instance": Noise("the flip rate and the wrong class depend on the node's features", None),
+    "instance": Noise(
+        "the flip rate and the wrong class depend on the node's features", labels=instance
+    ),
+    "annotator": Noise(
+        "a weak classifier with favourite classes wrote the labels: consistent errors",
+        labels=annotator,
+    ),
+    "topology": Noise("errors where neighbours belong to other classes", labels=topology),
+    "confidence": Noise("errors where a trained model is unsure", labels=confidence),
 }
 
 
@@ -117,47 +131,6 @@ def flip(y: Classes, transition: Matrix, uniform: NDArray[np.float64]) -> Classe
         members = y == true
         given[members] = np.searchsorted(cdf / cdf[-1], uniform[members], side="right")
     return given
-
-
-def _flip_instances(
-    y: Classes, x: torch.Tensor, num_classes: int, rate: float, rng: np.random.Generator
-) -> Classes:
-    """Return given classes whose errors depend on the features `x` [n, F], dense or CSR.
-
-    Node i is flipped with probability r_i ~ N(rate, 0.1²) truncated to [0, 1]; the wrong class is
-    drawn from softmax(x_i · W_y) over the other classes, W_y [F, K] standard normal for each y.
-    """
-    low, high = (0 - rate) / _INSTANCE_SPREAD, (1 - rate) / _INSTANCE_SPREAD
-    rates = truncnorm.rvs(low, high, rate, _INSTANCE_SPREAD, size=len(y), random_state=rng)
-    flipped = rng.random(len(y)) < rates
-    uniform = rng.random(len(y))
-    given = y.copy()
-    for true in range(num_classes):
-        weight = torch.from_numpy(rng.standard_normal((x.shape[1], num_classes), np.float32))
-        members = np.flatnonzero(flipped & (y == true))
-        if members.size == 0:
-            continue
-        logits = (_rows(x, members) @ weight).numpy().astype(np.float64)
-        logits[:, true] = -np.inf
-        cdf = softmax(logits, axis=1).cumsum(1)
-        # first class whose cdf exceeds u; a total that rounds below u falls to the last class
-        above = cdf > uniform[members, None] * cdf[:, -1:]
-        given[members] = above.argmax(1)
-    return given
-
-
-def _rows(x: torch.Tensor, index: Classes) -> torch.Tensor:
-    """Return rows of a dense or CSR matrix."""
-    if x.layout != torch.sparse_csr:
-        return x[torch.from_numpy(index)]
-    selector = torch.sparse_csr_tensor(
-        torch.arange(len(index) + 1),
-        torch.from_numpy(index),
-        torch.ones(len(index)),
-        (len(index), x.shape[0]),
-        check_invariants=False,
-    )
-    return selector @ x
 
 
 def published_draw(y: Classes, num_classes: int, kind: str, rate: float) -> Classes:
@@ -255,13 +228,14 @@ def _draw(
     if draw != "redrawn":
         raise EraseError("draw='redrawn' or 'fixed'", repr(draw), "Choose one.")
     rng = numpy_stream(seed, f"noise {noise}")
-    build = NOISES[noise].matrix
-    if rate == 0:
+    kind = NOISES[noise]
+    if rate == 0 or not len(nodes):
         return y[nodes]
-    if build is None:
-        x = NodeTask.from_data(data).x
-        return _flip_instances(y[nodes], _rows(x, nodes), k, rate, rng)
-    return flip(y[nodes], build(k, rate, rng), _uniform(seed, len(nodes)))
+    if kind.labels is not None:
+        task = NodeTask.from_data(data)
+        return kind.labels(Labelled(task.x, task.edge_index, y, nodes, k), rate, rng)
+    assert kind.matrix is not None
+    return flip(y[nodes], kind.matrix(k, rate, rng), _uniform(seed, len(nodes)))
 
 
 def _uniform(seed: int, size: int) -> NDArray[np.float64]:
