@@ -1,7 +1,7 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
 # make docs   the documentation as a site in site/
-# make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
+# make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in docs/methods.md
 # make results   docs/results.md and docs/papers100m.md from the committed records
 VENV   := .venv
 PYTHON := python3

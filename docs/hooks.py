@@ -58,7 +58,7 @@ def _commands() -> str:
     """Return the help text of `erase` and of every command that it lists."""
     overview = _help()
     # argparse indents commands by four spaces, click by two; rich draws a box around them
-    names = re.findall(r"^(?:│ | {4}| {2})([a-z][a-z-]*)(?: {2}|$)", overview, flags=re.MULTILINE)
+    names = re.findall(r"^(?:│ | {4}| {2})([a-z][a-z-]*) {2}", overview, flags=re.MULTILINE)
     if not names:
         raise SystemExit(f"docs/hooks.py: `erase --help` lists no command:\n{overview}")
     parts = [f"```text\n{overview}```"]
