@@ -1,13 +1,18 @@
 # make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
-# make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
+# make docs   the documentation as a site in site/
+# make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in docs/methods.md
 # make results   docs/results.md and docs/papers100m.md from the committed records
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
+# what is installed: the package, its test tools, the tools of the documentation
 READY  := $(VENV)/.ready
+TESTS  := $(VENV)/.ready-test
+DOCS   := $(VENV)/.ready-docs
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint bench profile reproduce results clean
+.PHONY: demo test test-all lint docs bench profile reproduce results clean
 
 demo: $(READY)
 	$(BIN)/erase demo --out demo
@@ -38,7 +43,10 @@ bench: $(READY)
 profile: $(READY)
 	$(BIN)/python benchmarks/profile_stages.py
 
-lint: $(READY)
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+lint: $(TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -47,10 +55,18 @@ lint: $(READY)
 # torch first and pinned: a loose requirement would fetch gigabytes of GPU libraries on some machines
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) torch==2.13.0
+	$(PIP) -e .
+	touch $@
+
+$(TESTS): $(READY)
+	$(PIP) -e '.[dev]'
+	touch $@
+
+$(DOCS): $(READY)
+	$(PIP) -e '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -153,7 +153,12 @@ def gather(
 ) -> Evidence:
     """Return what is there: ``STUDY.jsonl`` for each study, explanations, drawn figures."""
     found = {study: records / f"{study}.jsonl" for study in STUDIES if study != "smoke"}
-    drawn = [p for p in (docs / "figures").glob("*.*") if p.suffix in (".svg", ".png")]
+    drawn = [
+        path
+        for path in (docs / "figures").glob("*.*")
+        if path.suffix in (".svg", ".png")
+        and _name_and_protocol(path)[0] in {*FIGURES, *OTHER_PICTURES}
+    ]
     told = {study: read(path) for study, path in found.items() if path.exists()}
     if (in_tf32 := records / f"{PRECISION}-tf32.jsonl").exists():  # the same cells once more
         told[PRECISION] = [*told.get(PRECISION, ()), *read(in_tf32)]
@@ -272,7 +277,7 @@ def _contents(text: str) -> str:
 def _shown(figure: str) -> str:
     """Return a figure with what it shows and the command that draws it."""
     name, protocol = _name_and_protocol(Path(figure))
-    what = FIGURES[name].summary if name in FIGURES else OTHER_PICTURES.get(name, name)
+    what = FIGURES[name].summary if name in FIGURES else OTHER_PICTURES[name]
     what += "" if protocol == "paper" else f", protocol {protocol}"
     option = "" if protocol == "paper" else f" --protocol {protocol}"
     made = f" (`erase figure {name}{option}`)" if name in FIGURES else ""

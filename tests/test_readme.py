@@ -1,8 +1,11 @@
-"""What the README shows works: its Python, its commands, its make targets."""
+"""README and documentation: their code runs, their commands, links, targets and names exist."""
 
 import re
 import shlex
-from functools import partial
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,62 +16,149 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from erase.bench.studies import check, read_study
-from erase.cli import _parser
+from erase.cli import main
+from erase.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
-def blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+def blocks(text: str, *languages: str) -> list[tuple[str, str]]:
+    """Return the (language, content) of every fenced block of these languages, in order."""
+    return re.findall(
+        rf"^ *```({'|'.join(languages)})\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE
+    )
 
 
-def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def commands(content: str) -> Iterator[list[str]]:
+    """Yield the words of every `erase` command of a block."""
+    for line in content.splitlines():
+        if line.startswith("erase "):
+            yield shlex.split(line, comments=True)
+
+
+def run_command(words: list[str]) -> int:
+    """Run a command line in this process, and return its exit status."""
+    try:
+        return main(words[1:])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *TUTORIALS], ids=lambda page: page.stem)
+def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a page run in its order, in one folder; FILE and the like stand for the user's."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(erase, "ERASE", partial(erase.ERASE, epochs=2, device="cpu"))
-    (code,) = blocks("python")
-    scope: dict[str, object] = {}
-    exec(code, scope)
-    assert (tmp_path / "debian.safetensors").exists()
-    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    scope: dict[str, Any] = {"__name__": "page"}
+    ran = 0
+    for language, content in blocks(page.read_text(encoding="utf-8"), "python", "console"):
+        if language == "python":
+            exec(compile(content, page.name, "exec"), scope)
+            ran += 1
+            continue
+        for words in commands(content):
+            if not any(word.isupper() for word in words):
+                assert run_command(words) == 0, words
+                ran += 1
+    assert ran >= 4
+    if page.stem == "audit-a-csv":
+        assert scope["found"] > 0.7
+        assert scope["false_alarms"] < 0.3
+        assert (tmp_path / "audit" / "report.html").exists()
+    if page.stem == "train-and-apply":
+        assert scope["model"].score(scope["clean"]) > scope["plain"].score(scope["clean"])
 
 
-def test_every_command_shown_is_understood() -> None:
-    shown = [
-        shlex.split(line, comments=True)
-        for block in blocks("console")
-        for line in block.splitlines()
-        if line.startswith("erase ")
-    ]
-    assert len(shown) >= 4
-    for words in shown:
-        assert callable(_parser().parse_args(words[1:]).run)
+@cache
+def help_of(command: str) -> str:
+    """Return the help text of a command, on lines that are wide enough for every option."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as written:
+        patch.setenv("COLUMNS", "200")
+        assert run_command(["erase", command, "--help"]) == 0
+    return written.getvalue()
 
 
-def test_the_study_shown_can_be_run(tmp_path: Path) -> None:
-    (content,) = blocks("toml")
-    (tmp_path / "own.toml").write_text(content, encoding="utf-8")
-    study = read_study(str(tmp_path / "own.toml"))
-    cells = study.cells()
-    assert len(cells) == 2 * 2 * 2 * 3 * 5 * 2
-    check(study, cells)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_option_shown_exists(page: Path) -> None:
+    """Also those of commands that need a file of the user's, or hours."""
+    for _, content in blocks(page.read_text(encoding="utf-8"), "console", "text"):
+        for _, command, *words in commands(content):
+            for option in (word.split("=")[0] for word in words if word.startswith("--")):
+                assert re.search(rf"{option}\b", help_of(command)), f"{command} {option}"
 
 
 def test_every_make_target_shown_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"make ([a-z-]+)", README))
-    assert {"demo", "test"} <= named <= targets
+    named = {
+        target
+        for page in PAGES
+        for target in re.findall(r"(?:`|DIR |^)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    }
+    assert {"demo", "test", "docs"} <= named <= targets
 
 
-def test_every_page_linked_exists() -> None:
-    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / link).exists()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_page_linked_exists(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), link
+        if anchor and target.stem not in ("api", "api-methods"):
+            headings = re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, link
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and the site make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
+    assert len(README.split()) <= 800
+    assert README.index("make demo") < README.index("make test") < README.index("## Install")
+
+
+def figures(text: str) -> list[list[float]]:
+    """Return the rows of a table that are three figures with one decimal."""
+    rows = re.findall(r"^\|[^|]+\| (\d+\.\d) \| (\d+\.\d) \| (\d+\.\d) \|$", text, re.MULTILINE)
+    return [[float(figure) for figure in row] for row in rows]
+
+
+def test_the_accuracies_shown_are_those_of_the_results() -> None:
+    """README has a row for each method, the page about the paper one for each dataset."""
+    glance = (DOCS / "results.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert "| | Cora `paper` | Cora published | Cora `honest` | CiteSeer `paper` |" in glance
+    rows = dict(re.findall(r"^\| (.+?) \| (.*) \|$", glance, re.MULTILINE))
+
+    def shown(method: str, column: int) -> list[float]:
+        return [round(float(cell), 1) for cell in rows[method].split(" | ")[column::3]]
+
+    erase_rows = [shown("ERASE", column) for column in (1, 0, 2)]  # published, ours, honest
+    published, ours, honest = erase_rows
+    assert figures(README) == [published, ours, shown("CE", 2), honest, shown("relabelling", 2)]
+    paper = (DOCS / "paper.md").read_text(encoding="utf-8")
+    assert figures(paper) == [list(row) for row in zip(*erase_rows, strict=True)]
+
+
+def test_every_public_name_is_documented() -> None:
+    """In the Python reference, and in the list of what the deprecation policy covers."""
+    reference = (DOCS / "api.md").read_text(encoding="utf-8")
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for name in set(erase.__all__) - {"__version__"}:
+        assert re.search(rf"^::: erase\S*\.{name}$", reference, re.MULTILINE), name
+        assert f"`{name}`" in contributing, name
+    methods = (DOCS / "methods.md").read_text(encoding="utf-8")
+    for name, method in METHODS.items():
+        assert f"| `{name}` | `{method.__name__}` |" in methods
 
 
 def test_the_method_that_contributing_shows_learns(communities: Data) -> None:
     """The toy method is a method like any other: it is compared with its formula in NumPy."""
-    (code,) = blocks("python", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    ((_, code),) = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "python")
     scope: dict[str, Any] = {"__name__": "mine"}
     exec(dedent(code), scope)
     model = scope["BrierLoss"](epochs=40, hidden=16, heads=2, lr=0.01, device="cpu")
