@@ -47,7 +47,7 @@ def test_an_epoch_climbs_the_rate_reduction_of_the_training_rows(
     adam = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)
     train = task.train_mask
     for _ in range(3):
-        x = learner.x.dropout(0.5, [stream])
+        x = learner.data.x.dropout(0.5, [stream])
         (h,) = twin.second(relu(twin.first(x, learner.graph)), learner.graph)
         z = (h / h.norm(dim=1, keepdim=True))[train].double()
         loss = -reduction(z, task.y[train], eps2, gamma)

@@ -192,7 +192,8 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
     for epoch in range(4):
         o, z = (
             twin.second(
-                relu(twin.first(learner.x.dropout(0.3, [stream]), learner.graph)), learner.graph
+                relu(twin.first(learner.data.x.dropout(0.3, [stream]), learner.graph)),
+                learner.graph,
             )[0]
             for twin in twins
         )
@@ -214,7 +215,7 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
         for name, parameter in twin.named_parameters():
             torch.testing.assert_close(ours.get_parameter(name), parameter, rtol=1e-3, atol=1e-4)
     with torch.no_grad():
-        hidden = relu(twins[0].first(learner.x, learner.graph))
+        hidden = relu(twins[0].first(learner.data.x, learner.graph))
         proba = twins[0].second(hidden, learner.graph).softmax(2)
     outcome = learner.evaluate()
     torch.testing.assert_close(outcome.proba, proba, rtol=1e-3, atol=1e-4)
