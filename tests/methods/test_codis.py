@@ -16,6 +16,7 @@ from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods.codis import CoDis, _CoDisLearner, disagreeing_losses, mean_of_smallest
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "device": "cpu"}
 
@@ -95,6 +96,7 @@ def test_epochs_are_two_networks_that_choose_for_each_other(noisy: Data, dropout
     changes: dict[str, Any] = {"noise_rate": 0.5, "disagreement": 0.3, "warm_up": 3}
     method = CoDis(**SMALL, **changes, dropout=dropout, lr=0.02, weight_decay=0.1)
     learner = _CoDisLearner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     twins = deepcopy(learner.encoders)
     adams = [torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1) for twin in twins]
     streams = [torch_stream(3, purpose) for purpose in ("dropout", "peer dropout")]

@@ -18,6 +18,7 @@ from erase.errors import EraseError
 from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN, SupervisedLearner
 from erase.nn.encoders import Encoder
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 from erase.training.loop import mean_cross_entropy
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 4, "device": "cpu"}
@@ -53,6 +54,7 @@ def test_epochs_are_adam_steps_on_the_given_labels(
     task = NodeTask.from_data(noisy)
     method = CrossEntropy(**SMALL, encoder=encoder, dropout=dropout, lr=0.02, weight_decay=0.1)
     learner = SupervisedLearner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     assert type(learner.encoder.first).__name__.lower() == f"{encoder}layer"
     twin = deepcopy(learner.encoder)
     adam = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)

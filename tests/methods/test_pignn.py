@@ -21,6 +21,7 @@ from erase.methods import pignn
 from erase.methods.pignn import PIGNN, _PIGNNLearner, pairwise_losses
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "device": "cpu"}
@@ -180,6 +181,7 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
         pairs=0.7,
     )
     learner = _PIGNNLearner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     twins = [deepcopy(learner.main), deepcopy(learner.estimator)]
     adams = [
         torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=decay)

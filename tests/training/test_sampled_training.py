@@ -194,7 +194,7 @@ def test_a_convolution_over_sampled_neighbours_is_right_on_average(communities: 
         for _ in range(300):
             (sample,) = learner.data.samples
             batch = learner.data.batch_of(sample)
-            operator, weights = batch.last.normalised(how, self_loops=loops)  # type: ignore[arg-type]
+            operator, weights = batch.last.normalised(how, self_loops=loops)
             around = x[sample.nodes[: batch.last.num_nodes]]
             total[batch.nodes] += operator.matmul(weights, around) / 300
         error = (total[task.train_index] - exact).abs().max()

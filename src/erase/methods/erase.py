@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
@@ -277,6 +276,7 @@ class EraseLearner(NetworkLearner):
         denoised: [R, N, K] labels of the training nodes after phase 1; zero elsewhere.
         trains: [R, N] whether a node has a training label.
         founder_of: [R, N] the class whose prototype a training node is averaged into; K: none.
+        members: [R, N, K] the same, 1 at that class.
         membership: [R, N] the class of every node in the last step.
     """
 
@@ -285,8 +285,6 @@ class EraseLearner(NetworkLearner):
 
     def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        if not method.batch_size:
-            self.x = Features(tasks[0].x.to(self.device))
         self.adjacency = self.graph.normalised(method.normalisation)
         self.denoised = torch.stack([self._denoise(t) for t in tasks])
         self.trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
@@ -295,6 +293,9 @@ class EraseLearner(NetworkLearner):
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
         self.founder_of = torch.where(self.trains, classes, self.num_classes)
+        if not method.batch_size:
+            self.x = Features(tasks[0].x.to(self.device))
+            self.members = one_hot(self.founder_of, self.num_classes + 1)[..., :-1].float()
         self.membership = torch.zeros_like(given)
         self.encoder = self.build_encoder(
             "weights", method.width, hidden=method.inner, output=method.output
@@ -370,11 +371,6 @@ class EraseLearner(NetworkLearner):
         with torch.no_grad():
             centres = prototypes(z, self.members)
             return prototype_labels(z, centres, self.method.prototype), no_loss
-
-    @cached_property
-    def members(self) -> Tensor:
-        """[R, N, K] 1 where a training node is averaged into a class's prototype."""
-        return one_hot(self.founder_of, self.num_classes + 1)[..., :-1].float()
 
     @torch.no_grad()
     def _membership(self, guesses: Tensor) -> Tensor:

@@ -9,13 +9,12 @@ from torch.nn.functional import one_hot
 
 from erase.data.task import NodeTask
 from erase.methods.erase import ERASE, EraseLearner
-from erase.methods.network import mean_over_batches
 from erase.methods.semantics import prototype_labels
 from erase.nn.class_grams import ClassGrams, shared_rate_reduction
 from erase.nn.precision import full_float32
-from erase.training.chunks import RecomputedPass, Survey, classify_in_chunks
+from erase.training.chunks import InferencePass, RecomputedPass, classify_in_chunks
 from erase.training.graphs import Batch
-from erase.training.large_graphs import ChunkedGraph
+from erase.training.large_graphs import ChunkedGraph, mean_over_batches
 from erase.training.loop import Outcome, mean_cross_entropy
 from erase.training.processes import add_up, average_gradients, count, rank
 
@@ -35,13 +34,13 @@ class LargeErase(EraseLearner):
         self.network.register_buffer("membership", self.membership)
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64)
         self.network.register_buffer("epoch", self.epoch)
-        self._surveyed: Survey | None = None  # of the present weights; None after a step
+        self._inferred: InferencePass | None = None  # of the present weights; None after a step
 
-    def _survey(self) -> Survey:
+    def _inference(self) -> InferencePass:
         """Return the representations of all nodes, without dropout, in chunks."""
-        if self._surveyed is None:
-            self._surveyed = Survey(self.encoder, self.data.read, self.graph)
-        return self._surveyed
+        if self._inferred is None:
+            self._inferred = InferencePass(self.encoder, self.data.read, self.graph)
+        return self._inferred
 
     def _refresh_labels(self) -> None:
         """Compute the classes of all nodes from the present weights, without dropout."""
@@ -51,12 +50,12 @@ class LargeErase(EraseLearner):
             hidden = self.data.hidden(self.guesser)
             guesses = self.data.output(self.guesser, hidden).softmax(2)
         else:
-            guesses = self._prototype_labels(self._survey())
+            guesses = self._prototype_labels(self._inference())
         self.membership.copy_(self._membership(guesses))
 
     @torch.no_grad()
     @full_float32()
-    def _prototype_labels(self, z: RecomputedPass | Survey) -> Tensor:
+    def _prototype_labels(self, z: RecomputedPass | InferencePass) -> Tensor:
         """Return the prototype labels of all nodes [1, N, K] from representations in chunks."""
         centres = self.denoised.new_zeros(1, self.num_classes, self.method.width)
         for rows, some in z.chunks():
@@ -75,24 +74,24 @@ class LargeErase(EraseLearner):
     def evaluate(self) -> Outcome:
         """Return the outcome without its embedding, which `finish` computes."""
         method = self.method
-        self._surveyed = None
+        self._inferred = None
         if method.fresh_targets:
             self._refresh_labels()
-        survey = self._survey()
+        inference = self._inference()
         if method.one_stage:
-            proba = survey.map(self.classify)
+            proba = inference.map(self.classify)
         elif method.head == "logreg":
             targets = self.membership.gather(1, self.train_index)
             proba = classify_in_chunks(
-                survey, method.width, self.train_index[0], targets[0], self.num_classes
+                inference, method.width, self.train_index[0], targets[0], self.num_classes
             )
         else:
-            proba = self.head(survey.map(lambda z: z))
+            proba = self.head(inference.map(lambda z: z))
         return Outcome(proba, proba.new_empty(1, 0, method.width), self.membership)
 
     def finish(self) -> Outcome:
         """Return the outcome with the representations of all nodes."""
-        return replace(self.evaluate(), embedding=self._survey().z())
+        return replace(self.evaluate(), embedding=self._inference().z())
 
 
 class SampledErase(LargeErase):
@@ -113,10 +112,10 @@ class SampledErase(LargeErase):
     def begin_epoch(self) -> None:
         """Compute the classes of all nodes where that is due."""
         # an evaluation that refreshed the labels did so from the weights this epoch begins with
-        fresh = self.method.fresh_targets and self._surveyed is not None
+        fresh = self.method.fresh_targets and self._inferred is not None
         if int(self.epoch[0]) % self.evaluate_every == 0 and not fresh:
             self._refresh_labels()
-        self._surveyed = None
+        self._inferred = None
 
     def _step_on(self, batch: Batch) -> dict[str, Tensor]:
         watched = self.losses(batch)

@@ -1,7 +1,7 @@
 """What methods that train a network share: parameters, encoders, epochs, optimiser."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -27,7 +27,7 @@ from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
-from erase.training.large_graphs import SampledGraph
+from erase.training.large_graphs import SampledGraph, mean_over_batches
 from erase.training.loop import Fit, Learner, Loop
 from erase.training.processes import average_gradients, count
 
@@ -251,7 +251,10 @@ class BatchLearner(NetworkLearner):
 
     def step(self) -> dict[str, Tensor]:
         """Train one epoch; return its mean losses."""
-        watched = mean_over_batches(self.step_on, self.data.batches())
+        if isinstance(self.data, WholeGraph):
+            watched = self.step_on(self.data.batch)
+        else:
+            watched = mean_over_batches(self.step_on, self.data.batches())
         self.end_epoch()
         return watched
 
@@ -260,16 +263,3 @@ class BatchLearner(NetworkLearner):
         watched = self.losses(batch)
         self.descend(self.minimised(watched))
         return {name: value.detach() for name, value in watched.items()}
-
-
-def mean_over_batches(
-    step: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]
-) -> dict[str, Tensor]:
-    """Take a step on every batch; return the mean of its values, over training nodes."""
-    total: dict[str, Tensor] = {}
-    nodes = steps = 0
-    for batch in batches:
-        watched, size = step(batch), batch.train.shape[1]
-        total = {name: total.get(name, 0.0) + size * value for name, value in watched.items()}
-        nodes, steps = nodes + size, steps + 1
-    return watched if steps == 1 else {name: value / nodes for name, value in total.items()}

@@ -173,11 +173,10 @@ class PIGNN(NetworkClassifier):
 
     Args:
         pairs: weight of the pairs beside the labels.
-        warm_up: epochs in which every pair is believed, M = 1.
-        exact_up_to: nodes of the largest graph, or batch, whose pairs are all looked at, N² of them
-            a step.
-        negatives: pairs without a link that each node of a larger graph looks at in a step; drawn
-            anew every time, and weighted so that the expected loss is the exact one.
+        warm_up: epochs in which every pair has weight M = 1.
+        exact_up_to: nodes of the largest graph, or batch, of which all N² pairs are in the loss.
+        negatives: pairs without a link for each node of a larger graph, drawn in every step and
+            weighted so that the expected loss is the exact one.
         estimator_decay: Adam's weight decay of the estimator.
         encoder: "gat", "gcn" or "sage", of both networks; outputs are as wide as there are classes.
         hidden: width of the hidden layer, all attention heads together.

@@ -82,7 +82,7 @@ def _cosines(x: Tensor, far: Tensor) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Who may hear whom in R runs: self-loops, edges and candidates, node i of run r at r·N + i.
+    """Self-loops, edges and candidate edges of R runs; node i of run r is row r·N + i.
 
     Attributes:
         graph: whose edges these are.

@@ -25,7 +25,7 @@ _WELL_CONDITIONED = 1e6
 # Below this share of d members, a class's own n×n side is cheaper than the d×d one.
 _SMALL_CLASS = 0.75
 # Rows of one class in a block of the batched path, padded with zeros.
-_CHUNK = 128
+_BLOCK = 128
 
 
 class _WithGradient(Function):
@@ -172,26 +172,26 @@ def _reduction_batched(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return R [R], R^C [R] and the gradient [R, N, d] for R runs with rows of length ≤ 1.
 
-    No shape depends on the memberships and nothing waits for the device: rows are laid out by
-    class in chunks of fixed size, padded with zeros, so that one batched product gives the Gram
-    matrices of all chunks, and another one all rows of the gradient.
+    No shape depends on the memberships and nothing waits for the device: rows are arranged by
+    class in blocks of fixed size, padded with zeros, so that one batched product gives the Gram
+    matrices of all blocks, and another one all rows of the gradient.
     """
     runs, n, d = z.shape
     classes = torch.arange(num_classes, device=z.device)
     sizes = (membership[..., None] == classes).sum(1)  # [R, K]
-    chunks = (sizes + _CHUNK - 1) // _CHUNK
+    chunks = (sizes + _BLOCK - 1) // _BLOCK
     ends = chunks.cumsum(1)
     order = membership.argsort(dim=1, stable=True)
     sorted_class = membership.gather(1, order)
     # slot of a row = first slot of its class + its rank within the class
-    shift = (ends - chunks) * _CHUNK - (sizes.cumsum(1) - sizes)
+    shift = (ends - chunks) * _BLOCK - (sizes.cumsum(1) - sizes)
     slots = torch.arange(n, device=z.device) + shift.gather(1, sorted_class)
     slots = torch.empty_like(slots).scatter_(1, order, slots)  # [R, N]
-    count = -(-n // _CHUNK) + num_classes
+    count = -(-n // _BLOCK) + num_classes
     run = torch.arange(runs, device=z.device)[:, None]
-    flat = (slots + run * (count * _CHUNK)).flatten()
-    laid = z.new_zeros(runs * count * _CHUNK, d).index_copy_(0, flat, z.reshape(-1, d))
-    blocks = laid.view(runs * count, _CHUNK, d)
+    flat = (slots + run * (count * _BLOCK)).flatten()
+    laid = z.new_zeros(runs * count * _BLOCK, d).index_copy_(0, flat, z.reshape(-1, d))
+    blocks = laid.view(runs * count, _BLOCK, d)
     chunk_class = (torch.arange(count, device=z.device)[:, None] >= ends[:, None]).sum(2)
     owner = (chunk_class[..., None] == classes).to(z.dtype).mT  # [R, K, count]
     grams = torch.bmm(blocks.mT, blocks).view(runs, count, d * d)

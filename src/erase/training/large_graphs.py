@@ -4,7 +4,7 @@ Used with `batch_size`, and only then. Features and edges stay where the task ha
 or on the disk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, prod
 
 import torch
@@ -145,3 +145,17 @@ def _first_rows(edge_index: Tensor, degree: Tensor, rows: int) -> Graph:
     kept = int(torch.searchsorted(edge_index[0], rows))
     itself = torch.arange(rows, device=degree.device)
     return Graph(edge_index[:, :kept], degree.numel(), itself=itself, degree=degree)
+
+
+def mean_over_batches(
+    step: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]
+) -> dict[str, Tensor]:
+    """Take a step on every batch; return the means of its values, over training nodes."""
+    total: dict[str, Tensor] = {}
+    nodes = 0
+    for batch in batches:
+        size = batch.train.shape[1]
+        nodes += size
+        for name, value in step(batch).items():
+            total[name] = total.get(name, 0.0) + size * value
+    return {name: value / nodes for name, value in total.items()}
