@@ -293,7 +293,7 @@ class EraseLearner(NetworkLearner):
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
         self.founder_of = torch.where(self.trains, classes, self.num_classes)
-        if not method.batch_size:
+        if not method.batch_size:  # else both are too large
             self.x = Features(tasks[0].x.to(self.device))
             self.members = one_hot(self.founder_of, self.num_classes + 1)[..., :-1].float()
         self.membership = torch.zeros_like(given)

@@ -245,32 +245,22 @@ class Loop:
         val = torch.stack([task.val_index for task in tasks]).to(device)
         given = torch.stack([task.y[task.val_index] for task in tasks]).to(device)
         selects = bool(val.numel())
-        runs = [_Run() for _ in tasks]
-        best: State = {}
-        epoch = 0
         every = learner.evaluate_every
         patience = max(patience, every)
-        fingerprint = _fingerprint(tasks, settings) if self.checkpoint is not None else ""
-        if self.resume and self.checkpoint is not None and self.checkpoint.exists():
-            epoch, runs, best = _read_checkpoint(self.checkpoint, fingerprint, learner)
+        epoch, runs, best = 0, [_Run() for _ in tasks], State()
+        checkpoint = _Checkpoint(self.checkpoint, tasks, settings) if self.checkpoint else None
+        if checkpoint and self.resume and checkpoint.path.exists():
+            epoch, runs, best = checkpoint.read(learner)
         work: Callable[..., _Epoch] = partial(_epoch, learner, val, given)
         if device.type == "cuda" and not learner.waits and selects:
             work = _Recorded(learner, partial(work, evaluate=True))
-        saved_at, save_cost = time.monotonic(), 0.0
-        kept_at = self.checkpoint if rank() == 0 else None
         with _Display(self.progress and rank() == 0, epochs, epoch) as display:
             while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
                 epoch += 1
                 result = work(evaluate=selects and (epoch % every == 0 or epoch == epochs))
                 if not selects and epoch == epochs and not learner.revisits:
                     result = _Epoch(result.watched, learner.evaluate())
-                stacked = agree(torch.stack(list(result.watched.values())))
-                values = stacked.T.tolist()  # the only wait for the device
-                records = [
-                    {"epoch": epoch, **dict(zip(result.watched, row, strict=True))}
-                    for row in values
-                ]
-                _check_finite(records)
+                records = _records(epoch, result.watched)
                 better = [
                     i
                     for i, (run, record) in enumerate(zip(runs, records, strict=True))
@@ -281,13 +271,8 @@ class Loop:
                     best = _keep(best, learner, result.outcome, better)
                 del result
                 display.show(records[0])
-                # a save that takes a second is made seven times less often
-                pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
-                if kept_at is not None and time.monotonic() - saved_at >= pause:
-                    start = time.monotonic()
-                    _write_checkpoint(kept_at, fingerprint, learner, epoch, runs, best)
-                    saved_at = time.monotonic()
-                    save_cost = saved_at - start
+                if checkpoint and rank() == 0:
+                    checkpoint.write_when_due(learner, epoch, runs, best)
         if learner.revisits:
             best |= _revisit(learner, best)
         return [_finish(run, i, best) for i, run in enumerate(runs)]
@@ -320,15 +305,18 @@ class _Run:
         return True
 
 
-def _check_finite(records: list[dict[str, float]]) -> None:
-    """Raise an EraseError where a loss is not finite."""
+def _records(epoch: int, watched: dict[str, Tensor]) -> list[dict[str, float]]:
+    """Return the record of an epoch for each run; an EraseError where a loss is not finite."""
+    values = agree(torch.stack(list(watched.values()))).T.tolist()  # the only wait for the device
+    records = [{"epoch": epoch, **dict(zip(watched, row, strict=True))} for row in values]
     for record in records:
         if not math.isfinite(record["loss"]):
             raise EraseError(
                 "a finite loss",
-                f"{record['loss']} in epoch {record['epoch']}",
+                f"{record['loss']} in epoch {epoch}",
                 "Lower lr, or rescale the features: some are too large to multiply.",
             )
+    return records
 
 
 def _keep(best: State, learner: Learner, outcome: Outcome | None, better: list[int]) -> State:
@@ -363,33 +351,52 @@ def _finish(run: _Run, index: int, best: State) -> Fit:
     return Fit(Outcome(**groups["outcome"]), run.best_epoch, run.history, groups["weights"])
 
 
-def _write_checkpoint(
-    path: Path, fingerprint: str, learner: Learner, epoch: int, runs: list[_Run], best: State
-) -> None:
-    arrays = {f"learner/{name}": value for name, value in learner.state().items()}
-    arrays |= {f"best/{name}": value for name, value in best.items()}
-    metadata = {"fingerprint": fingerprint, "epoch": epoch, "runs": [vars(run) for run in runs]}
-    save_arrays(path, arrays, metadata)
+class _Checkpoint:
+    """The file that a killed run continues from, written every few seconds.
 
+    Args:
+        path: the file.
+        tasks: graph and labels; a checkpoint of others is refused.
+        settings: the method's name and parameters, likewise.
+    """
 
-def _read_checkpoint(
-    path: Path, fingerprint: str, learner: Learner
-) -> tuple[int, list[_Run], State]:
-    arrays, metadata = load_arrays(path)
-    if not isinstance(metadata, dict) or metadata.get("fingerprint") != fingerprint:
-        raise EraseError(
-            "a checkpoint of the same graph, labels and parameters",
-            f"one of another run in {path}",
-            "Repeat the command that was interrupted, or leave out --resume to start anew.",
-        )
-    groups: dict[str, State] = {"learner": {}, "best": {}}
-    for name, value in arrays.items():
-        group, _, key = name.partition("/")
-        groups[group][key] = value
-    learner.restore(groups["learner"])
-    device = next(learner.network.parameters()).device
-    best = {name: value.to(device) for name, value in groups["best"].items()}
-    return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
+    def __init__(self, path: Path, tasks: Sequence[NodeTask], settings: dict[str, Any]) -> None:
+        self.path = path
+        self._fingerprint = _fingerprint(tasks, settings)
+        self._written_at, self._seconds = time.monotonic(), 0.0
+
+    def write_when_due(self, learner: Learner, epoch: int, runs: list[_Run], best: State) -> None:
+        """Write the state, unless that was done a few seconds ago."""
+        # a file that takes a second is written seven times less often
+        pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * self._seconds)
+        start = time.monotonic()
+        if start - self._written_at < pause:
+            return
+        arrays = {f"learner/{name}": value for name, value in learner.state().items()}
+        arrays |= {f"best/{name}": value for name, value in best.items()}
+        history = [vars(run) for run in runs]
+        metadata = {"fingerprint": self._fingerprint, "epoch": epoch, "runs": history}
+        save_arrays(self.path, arrays, metadata)
+        self._written_at = time.monotonic()
+        self._seconds = self._written_at - start
+
+    def read(self, learner: Learner) -> tuple[int, list[_Run], State]:
+        """Set the learner's state; return the epoch, the runs and the best outcomes so far."""
+        arrays, metadata = load_arrays(self.path)
+        if not isinstance(metadata, dict) or metadata.get("fingerprint") != self._fingerprint:
+            raise EraseError(
+                "a checkpoint of the same graph, labels and parameters",
+                f"one of another run in {self.path}",
+                "Repeat the command that was interrupted, or leave out --resume to start anew.",
+            )
+        groups: dict[str, State] = {"learner": {}, "best": {}}
+        for name, value in arrays.items():
+            group, _, key = name.partition("/")
+            groups[group][key] = value
+        learner.restore(groups["learner"])
+        device = next(learner.network.parameters()).device
+        best = {name: value.to(device) for name, value in groups["best"].items()}
+        return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
 
 
 def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
