@@ -15,7 +15,8 @@ from conftest import random_logits
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN, SupervisedLearner
+from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN
+from erase.methods.network import SupervisedLearner
 from erase.nn.encoders import Encoder
 from erase.random import torch_stream
 from erase.training.graphs import WholeGraph

@@ -1,67 +1,16 @@
 """Methods that are a loss on the given labels: cross-entropy (CE), GCE and APL."""
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from erase.data.task import NodeTask
 from erase.methods.base import Constraint, Number, OneOf, Range
-from erase.methods.network import BatchLearner, NetworkClassifier
-from erase.training.graphs import Batch
-from erase.training.loop import Learner, Outcome, at_nodes, mean_cross_entropy
+from erase.methods.network import SupervisedClassifier
+from erase.training.loop import at_nodes, mean_cross_entropy
 
 _LOG_ZERO = math.log(1e-4)  # stands for log 0 in reverse cross-entropy
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SupervisedClassifier(NetworkClassifier):
-    """A network with one output per class; a method writes its loss.
-
-    The representation is the hidden layer, and the method's own labels are its predictions.
-    """
-
-    @abstractmethod
-    def _losses(self, logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
-        """Return the loss of each run [R].
-
-        Args:
-            logits: [R, M, K] of the nodes of a step, in training mode.
-            nodes: [R, n] the training nodes among them.
-            classes: [R, n] their given labels.
-        """
-
-    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
-        return SupervisedLearner(self, tasks, seeds)
-
-
-class SupervisedLearner(BatchLearner):
-    """Steps down a method's loss."""
-
-    method: SupervisedClassifier
-
-    def __init__(
-        self, method: SupervisedClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
-    ) -> None:
-        super().__init__(method, tasks, seeds)
-        self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
-        self.train_by_adam(self.encoder)
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the method's loss."""
-        logits = self.data.encode(self.encoder, batch, self.dropout)
-        return {"loss": self.method._losses(logits, batch.train, batch.given)}
-
-    @torch.no_grad()
-    def evaluate(self) -> Outcome:
-        """Return the softmax of the logits, and the hidden layer."""
-        hidden = self.data.hidden(self.encoder)
-        proba = self.data.output(self.encoder, hidden).softmax(2)
-        return Outcome(proba, hidden, proba.argmax(2))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -28,7 +28,7 @@ from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
 from erase.training.large_graphs import SampledGraph, mean_over_batches
-from erase.training.loop import Fit, Learner, Loop
+from erase.training.loop import Fit, Learner, Loop, Outcome
 from erase.training.processes import average_gradients, count
 
 # settings of every network on a dataset whose published numbers need other ones than usual
@@ -263,3 +263,49 @@ class BatchLearner(NetworkLearner):
         watched = self.losses(batch)
         self.descend(self.minimised(watched))
         return {name: value.detach() for name, value in watched.items()}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SupervisedClassifier(NetworkClassifier):
+    """A network with one output per class; a method writes its loss.
+
+    The representation is the hidden layer, and the method's own labels are its predictions.
+    """
+
+    @abstractmethod
+    def _losses(self, logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
+        """Return the loss of each run [R].
+
+        Args:
+            logits: [R, M, K] of the nodes of a step, in training mode.
+            nodes: [R, n] the training nodes among them.
+            classes: [R, n] their given labels.
+        """
+
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return SupervisedLearner(self, tasks, seeds)
+
+
+class SupervisedLearner(BatchLearner):
+    """Steps down a method's loss."""
+
+    method: SupervisedClassifier
+
+    def __init__(
+        self, method: SupervisedClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
+    ) -> None:
+        super().__init__(method, tasks, seeds)
+        self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
+        self.train_by_adam(self.encoder)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the method's loss."""
+        logits = self.data.encode(self.encoder, batch, self.dropout)
+        return {"loss": self.method._losses(logits, batch.train, batch.given)}
+
+    @torch.no_grad()
+    def evaluate(self) -> Outcome:
+        """Return the softmax of the logits, and the hidden layer."""
+        hidden = self.data.hidden(self.encoder)
+        proba = self.data.output(self.encoder, hidden).softmax(2)
+        return Outcome(proba, hidden, proba.argmax(2))

@@ -1,8 +1,8 @@
 """The coding rate reduction of rows that come in parts: chunks of a graph, shares of processes.
 
 Only very large graphs need it. Here a class is known by its d×d Gram matrix, which is factored in
-float64. Rows that are all in memory go through :mod:`erase.nn.coding` instead, which factors a small
-class on its n×n side in the precision of the rows: on Cora's rows that takes 0.57 of the time.
+float64. Rows that are all in memory go through :mod:`erase.nn.coding` instead, which factors small
+classes on their n×n side in the precision of the rows: on Cora that takes 0.57 of the time.
 """
 
 from collections.abc import Callable
