@@ -23,7 +23,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import erase
 from erase.data.task import NodeTask
-from erase.methods.erase import ERASE, _EraseLearner
+from erase.methods.erase import ERASE, EraseLearner
 from erase.nn.coding import rate_reduction
 from erase.nn.heads import classify
 from speed import arxiv_sized, machine_name, versions
@@ -84,7 +84,7 @@ def machine(device: str) -> tuple[float, float]:
     return rate, bandwidth
 
 
-def stages(learner: _EraseLearner) -> list[Stage]:
+def stages(learner: EraseLearner) -> list[Stage]:
     """Return the stages of an epoch of one run, with what each cannot avoid."""
     method, graph = learner.method, learner.graph
     n, hidden, d, k = graph.num_nodes, method.hidden, method.width, learner.num_classes
@@ -124,7 +124,7 @@ def stages(learner: _EraseLearner) -> list[Stage]:
         Stage("encoder, there and back", forward_and_backward, 3 * forward, 3 * passed),
         Stage(
             "semantic labels",
-            lambda: learner._membership(learner._guesses(learner.whole, z)[0]),
+            lambda: learner._membership(learner.guess(z)[0]),
             4.0 * n * k * d + 2.0 * method.steps * entries * k,
             2.0 * n * d + 2.0 * method.steps * n * k,
         ),
@@ -146,7 +146,7 @@ def measure(dataset: str, device: str, rate: float, bandwidth: float) -> dict[st
     else:
         clean = erase.load_dataset(dataset)
     task = NodeTask.from_data(erase.corrupt(clean, "symmetric", 0.3))
-    learner = _EraseLearner(ERASE.preset("reference", dataset, device=device), [task], [0])
+    learner = EraseLearner(ERASE.preset("reference", dataset, device=device), [task], [0])
     rows = []
     for stage in stages(learner):
         took = seconds(stage.work)

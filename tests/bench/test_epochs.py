@@ -14,7 +14,7 @@ import erase
 from conftest import two_communities
 from epochs import Row, graph_for, planned, train
 from erase.data.task import NodeTask
-from erase.methods.cross_entropy import CrossEntropy
+from erase.methods.losses import CrossEntropy
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods.codis import CoDis, _CoDisLearner, disagreeing_losses, mean_of_smallest
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "device": "cpu"}
 
@@ -95,13 +96,14 @@ def test_epochs_are_two_networks_that_choose_for_each_other(noisy: Data, dropout
     changes: dict[str, Any] = {"noise_rate": 0.5, "disagreement": 0.3, "warm_up": 3}
     method = CoDis(**SMALL, **changes, dropout=dropout, lr=0.02, weight_decay=0.1)
     learner = _CoDisLearner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     twins = deepcopy(learner.encoders)
     adams = [torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1) for twin in twins]
     streams = [torch_stream(3, purpose) for purpose in ("dropout", "peer dropout")]
     train, y = task.train_mask, task.y[task.train_mask]
     for epoch in range(6):
         logits = [
-            twin(learner.x, learner.graph, [stream])[0, train]
+            twin(learner.data.x, learner.graph, [stream])[0, train]
             for twin, stream in zip(twins, streams, strict=True)
         ]
         count = round(len(y) * (1 - 0.5 * min(epoch / 3, 1)))
@@ -124,8 +126,8 @@ def test_epochs_are_two_networks_that_choose_for_each_other(noisy: Data, dropout
             torch.testing.assert_close(ours.get_parameter(name), parameter, rtol=1e-4, atol=1e-5)
     outcome = learner.evaluate()
     with torch.no_grad():
-        proba = sum(twin(learner.x, learner.graph).softmax(2) for twin in twins) / 2
-        hidden = [twin.hidden(learner.x, learner.graph) for twin in twins]
+        proba = sum(twin(learner.data.x, learner.graph).softmax(2) for twin in twins) / 2
+        hidden = [twin.hidden(learner.data.x, learner.graph) for twin in twins]
     torch.testing.assert_close(outcome.proba, proba, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(outcome.embedding, torch.cat(hidden, 2), rtol=1e-4, atol=1e-4)
     assert torch.equal(outcome.labels, outcome.proba.argmax(2))

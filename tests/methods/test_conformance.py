@@ -316,8 +316,9 @@ def test_networks_share_their_settings_on_a_large_graph(name: str) -> None:
 
 
 def test_no_method_imports_another(name: str) -> None:
-    others = {method.__module__ for key, method in METHODS.items() if key != name}
-    seen = vars(sys.modules[METHODS[name].__module__]).values()
+    own = METHODS[name].__module__
+    others = {method.__module__ for method in METHODS.values()} - {own}
+    seen = vars(sys.modules[own]).values()
     assert not {getattr(value, "__module__", None) for value in seen} & others
 
 

@@ -16,7 +16,7 @@ from conftest import two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods.erase import DATASET_SETTINGS, ERASE, _EraseLearner
+from erase.methods.erase import DATASET_SETTINGS, ERASE, EraseLearner
 from erase.methods.relabelling.method import Relabelling
 from erase.methods.semantics import denoise, prototype_labels, prototypes, semantic_labels
 from erase.nn.coding import rate_reduction
@@ -120,12 +120,12 @@ def test_fresh_targets_are_the_semantic_labels_of_the_final_weights(
     outcome = learner.evaluate()
     twin = learner_of(noisy, dropout=0.0, semantics=learner.method.semantics)
     twin.network.load_state_dict(learner.network.state_dict(), strict=False)
-    twin.losses(twin.whole)  # no dropout: as in use
+    with torch.no_grad():
+        (z,) = twin.encoder(twin.x, twin.graph)
+    twin.step()  # its labels are those of the weights before the step, without dropout
     assert torch.equal(outcome.labels, twin.membership)
     assert not torch.equal(outcome.labels, trained_with)
     (train,) = learner.train_index
-    with torch.no_grad():
-        (z,) = twin.encoder(twin.x, twin.graph)
     points = normalize(z, dim=1).numpy()
     head = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(
         points[train], outcome.labels[0, train]
@@ -186,7 +186,7 @@ def test_semantic_labels_and_history_are_the_best_epochs(noisy: Data) -> None:
 def test_epochs_equal_the_straightforward_implementation(noisy: Data) -> None:
     """Losses and semantic labels agree with PyG's layers, K×N×N memberships and autograd."""
     task = NodeTask.from_data(noisy)
-    ours = _EraseLearner(ERASE(**SMALL, dropout=0.0, lr=1e-2), [task], [0])
+    ours = EraseLearner(ERASE(**SMALL, dropout=0.0, lr=1e-2), [task], [0])
     undirected = noisy.clone()
     undirected.edge_index = task.edge_index
     settings = Settings(hidden=16, width=12, heads=2, dropout=0.0, lr=1e-2)
@@ -303,12 +303,14 @@ def test_changes_win_over_recipe_and_dataset() -> None:
     assert (model.eps2, model.amsgrad, model.normalisation) == (0.3, True, "row")
 
 
-def learner_of(noisy: Data, seed: int = 0, **changes: Any) -> _EraseLearner:
-    return _EraseLearner(ERASE(**(SMALL | changes)), [NodeTask.from_data(noisy)], [seed])
+def learner_of(noisy: Data, seed: int = 0, **changes: Any) -> EraseLearner:
+    learner = ERASE(**(SMALL | changes))._learner([NodeTask.from_data(noisy)], [seed])
+    assert isinstance(learner, EraseLearner)
+    return learner
 
 
 def by_hand(
-    learner: _EraseLearner, task: NodeTask, network: Any, dropout: torch.Generator
+    learner: EraseLearner, task: NodeTask, network: Any, dropout: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """The loss of one epoch of the only run and the classes it rests on [N]."""
     method, train = learner.method, task.train_mask
@@ -342,7 +344,7 @@ def test_every_variants_epoch_is_the_formula_with_its_own_dropout_stream(
 ) -> None:
     variant = SMALL | {"semantics": semantics, "one_stage": one_stage, "trust": 0.3, "lr": 0.01}
     task = NodeTask.from_data(noisy)
-    learner = _EraseLearner(ERASE.preset(recipe, **variant), [task], [3])
+    learner = EraseLearner(ERASE.preset(recipe, **variant), [task], [3])
     stream = torch_stream(3, "dropout")
     for _ in range(3):
         network = deepcopy(learner.network)
@@ -375,7 +377,7 @@ def test_epochs_are_adam_steps(noisy: Data, amsgrad: bool) -> None:
 def test_every_run_and_every_network_starts_from_its_own_stream(noisy: Data) -> None:
     task, seeds = NodeTask.from_data(noisy), [3, 5]
     method = ERASE(**SMALL, semantics="cross-entropy")
-    learner = _EraseLearner(method, [task, task], seeds)
+    learner = EraseLearner(method, [task, task], seeds)
 
     def check(network: str, purpose: str, width: int, output: Activation) -> None:
         twin = Encoder(
@@ -489,7 +491,7 @@ def test_the_head_learns_semantic_labels_on_the_sphere_without_dropout(noisy: Da
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_head_that_draws_takes_every_runs_seed(noisy: Data) -> None:
     task = NodeTask.from_data(noisy)
-    learner = _EraseLearner(ERASE(**SMALL, head="mlp"), [task, task], [5, 8])
+    learner = EraseLearner(ERASE(**SMALL, head="mlp"), [task, task], [5, 8])
     learner.step()
     outcome = learner.evaluate()
     train = task.train_index.numpy()

@@ -16,6 +16,7 @@ from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods.mcr2 import MCR2, _MCR2Learner
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "width": 12, "device": "cpu"}
 
@@ -43,11 +44,12 @@ def test_an_epoch_climbs_the_rate_reduction_of_the_training_rows(
     task = NodeTask.from_data(noisy)
     method = MCR2(**SMALL, eps2=eps2, gamma=gamma, output="l2", lr=0.02, weight_decay=0.1)
     learner = _MCR2Learner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     twin, stream = deepcopy(learner.encoder), torch_stream(3, "dropout")
     adam = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)
     train = task.train_mask
     for _ in range(3):
-        x = learner.x.dropout(0.5, [stream])
+        x = learner.data.x.dropout(0.5, [stream])
         (h,) = twin.second(relu(twin.first(x, learner.graph)), learner.graph)
         z = (h / h.norm(dim=1, keepdim=True))[train].double()
         loss = -reduction(z, task.y[train], eps2, gamma)

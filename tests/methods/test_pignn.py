@@ -21,6 +21,7 @@ from erase.methods import pignn
 from erase.methods.pignn import PIGNN, _PIGNNLearner, pairwise_losses
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
+from erase.training.graphs import WholeGraph
 from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "device": "cpu"}
@@ -180,6 +181,7 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
         pairs=0.7,
     )
     learner = _PIGNNLearner(method, [task], [3])
+    assert isinstance(learner.data, WholeGraph)
     twins = [deepcopy(learner.main), deepcopy(learner.estimator)]
     adams = [
         torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=decay)
@@ -192,7 +194,8 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
     for epoch in range(4):
         o, z = (
             twin.second(
-                relu(twin.first(learner.x.dropout(0.3, [stream]), learner.graph)), learner.graph
+                relu(twin.first(learner.data.x.dropout(0.3, [stream]), learner.graph)),
+                learner.graph,
             )[0]
             for twin in twins
         )
@@ -214,7 +217,7 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
         for name, parameter in twin.named_parameters():
             torch.testing.assert_close(ours.get_parameter(name), parameter, rtol=1e-3, atol=1e-4)
     with torch.no_grad():
-        hidden = relu(twins[0].first(learner.x, learner.graph))
+        hidden = relu(twins[0].first(learner.data.x, learner.graph))
         proba = twins[0].second(hidden, learner.graph).softmax(2)
     outcome = learner.evaluate()
     torch.testing.assert_close(outcome.proba, proba, rtol=1e-3, atol=1e-4)

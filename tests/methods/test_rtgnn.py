@@ -522,8 +522,7 @@ def test_in_a_sample_labelled_nodes_are_those_of_the_graph(
         return pseudo_loss(log_p, unlabelled, certainty)
 
     monkeypatch.setattr(rtgnn, "pseudo_loss", watched)
-    for sample in learner.samples or ():
-        batch = learner._batch(sample)
+    for batch in learner.data.batches():
         labelled = task.train_mask[batch.nodes]
         links = learner._links_of(batch)
         candidate = ~(links.loop | links.edge)

@@ -10,8 +10,9 @@ from hypothesis import given
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from erase.errors import EraseError
+from erase.nn.class_grams import ClassGrams, shared_rate_reduction
 from erase.nn.coding import (
-    ClassGrams,
     _reduction,
     _reduction_batched,
     class_coding_rate,
@@ -21,7 +22,7 @@ from erase.nn.coding import (
     log_volume,
     rate_ntvr,
     rate_reduction,
-    shared_rate_reduction,
+    rate_reduction_loss,
     volume,
 )
 from tf32 import on_a_gpu_that_may_round
@@ -303,31 +304,49 @@ def test_only_the_reduction_carries_a_gradient() -> None:
     assert not class_rate.requires_grad
 
 
+def plain_loss(z: Tensor, targets: Tensor, eps2: float, gamma: float) -> Tensor:
+    """R^C − γ R, by determinants."""
+    n, d = z.shape
+
+    def rate(rows: Tensor) -> Tensor:
+        scale = d / (len(rows) * eps2)
+        eye = torch.eye(d, dtype=z.dtype)
+        return 0.5 * torch.logdet(eye + scale * rows.T @ rows)
+
+    classes = [z[targets == k] for k in targets.unique()]
+    return sum((len(rows) / n * rate(rows) for rows in classes), z.new_zeros(())) - gamma * rate(z)
+
+
+@pytest.mark.parametrize(("n", "d"), [(20, 6), (8, 12)], ids=["n > d", "n < d"])
 @pytest.mark.parametrize("gamma", [1.0, 2.0])
-@pytest.mark.parametrize("chunk", [1, 7, 50])
-def test_class_grams_of_chunks_give_the_reduction_and_its_gradient(
-    gamma: float, chunk: int
+def test_the_public_loss_is_the_plain_formula_in_value_and_gradient(
+    n: int, d: int, gamma: float
 ) -> None:
-    generator = torch.Generator().manual_seed(chunk)
-    z = torch.randn(50, 6, generator=generator, dtype=torch.float64, requires_grad=True)
-    classes = torch.randint(3, (50,), generator=generator) * 2  # 1 and 3 have no member
-    expected = rate_reduction(z, classes, 5, eps2=0.1, gamma=gamma)
-    expected[0].backward()
-    grams = ClassGrams(5, 6, z)
-    parts = list(zip(z.detach().split(chunk), classes.split(chunk), strict=True))
-    for rows, own in parts:
-        grams.add(rows, own)
-    *answers, pull = grams.reduction(eps2=0.1, gamma=gamma)
-    for ours, theirs in zip(answers, expected, strict=True):
-        torch.testing.assert_close(ours, theirs.detach())
-    slope = torch.cat([grams.gradient(rows, own, pull) for rows, own in parts])
-    torch.testing.assert_close(slope, z.grad)
+    generator = torch.Generator().manual_seed(n)
+    z = torch.randn(n, d, generator=generator, dtype=torch.float64, requires_grad=True)
+    targets = torch.arange(n) % 3
+
+    def ours(rows: Tensor) -> Tensor:
+        return rate_reduction_loss(rows, targets, eps2=0.1, gamma=gamma)
+
+    expected = plain_loss(z, targets, 0.1, gamma)
+    torch.testing.assert_close(ours(z), expected)
+    (slope,), (expected_slope,) = (torch.autograd.grad(v, z) for v in (ours(z), expected))
+    torch.testing.assert_close(slope, expected_slope)
+    assert torch.autograd.gradcheck(ours, [z])
 
 
-def test_no_rows_have_no_rate() -> None:
-    grams = ClassGrams(3, 4, torch.empty(0))
-    reduction, rate, class_rate, _ = grams.reduction(eps2=0.5, gamma=2.0)
-    assert (float(reduction), float(rate), float(class_rate)) == (0.0, 0.0, 0.0)
+def test_the_public_loss_counts_classes_by_itself_and_refuses_what_is_none() -> None:
+    z, targets = torch.randn(12, 4), torch.arange(12) % 3
+    counted = rate_reduction_loss(z, targets)
+    assert float(counted) == float(rate_reduction_loss(z, targets, num_classes=5))
+    assert float(counted) != float(rate_reduction_loss(z, targets, eps2=0.1))
+    for wrong in (targets - 1, targets + 3):
+        with pytest.raises(EraseError, match="expected targets from 0 to 2"):
+            rate_reduction_loss(z, wrong, num_classes=3)
+    for wrong in (targets.float(), targets[:5], targets[None]):
+        with pytest.raises(EraseError, match="whole-numbered targets"):
+            rate_reduction_loss(z, wrong)
 
 
 def by_grams(z: Tensor, membership: Tensor) -> tuple[Tensor, Tensor]:
@@ -353,11 +372,7 @@ RATES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "of all": with_slope(lambda z, _: coding_rate(z, 0.05)),
     "of classes": with_slope(lambda z, y: class_coding_rate(z, y, 7, 0.05)),
     "reduction": with_slope(lambda z, y: rate_reduction(z, y, 7, eps2=0.05, gamma=2.0)[0]),
-    "shared": with_slope(
-        lambda z, y: shared_rate_reduction(
-            z, y, 7, eps2=0.05, gamma=2.0, add_up=lambda *_: None, place=0, places=1
-        )[0]
-    ),
+    "shared": with_slope(lambda z, y: shared_rate_reduction(z, y, 7, eps2=0.05, gamma=2.0)[0]),
     "by Gram matrices": by_grams,
 }
 

@@ -57,7 +57,7 @@ def test_layers_equal_pygs_in_value_and_gradient(
     edge_index, n = graph
     in_width, out_width, heads = case
     layer = ENCODERS[kind](in_width, out_width, heads, [stream()])
-    layer.bias.data.normal_(generator=stream(1))  # type: ignore[attr-defined]
+    layer.get_parameter("bias").data.normal_(generator=stream(1))
     twin = pyg_twin(layer)  # type: ignore[arg-type]
     x = torch.randn(n, in_width, generator=stream(2))
     x[x.abs() < 0.5] = 0
@@ -81,7 +81,7 @@ def test_weight_gradients_are_the_same_for_sparse_and_dense_features(kind: str) 
     for features in (Features(x), Features(x.to_sparse_csr())):
         layer = ENCODERS[kind](5, 4, 2, [stream(2)])
         layer(features, graph).square().sum().backward()
-        grads.append([p.grad for p in layer.parameters()])  # type: ignore[attr-defined]
+        grads.append([p.grad for p in layer.parameters()])
     for dense, sparse in zip(*grads, strict=True):
         torch.testing.assert_close(dense, sparse, rtol=1e-4, atol=1e-6)
 

@@ -14,7 +14,8 @@ from conftest import two_communities
 from erase.data.files import save_arrays
 from erase.data.task import NodeTask
 from erase.methods import METHODS
-from erase.methods.network import NetworkLearner
+from erase.methods.erase_large import SampledErase
+from erase.methods.network import BatchLearner
 from erase.training import chunks
 from erase.training.processes import average_gradients, joined, rank
 
@@ -22,11 +23,15 @@ from erase.training.processes import average_gradients, joined, rank
 def first_gradient(name: str, settings: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Return the losses of the first batch and their averaged gradients."""
     learner = METHODS[name](**settings)._learner([NodeTask.of(two_communities())], [0])
-    if not isinstance(learner, NetworkLearner) or learner.samples is None:
+    if isinstance(learner, SampledErase):
+        learner.begin_epoch()
+        watched = learner.losses(next(learner.samples.batches()))
+        watched["loss"].sum().backward()
+    elif isinstance(learner, BatchLearner):
+        watched = learner.losses(next(learner.data.batches()))
+        learner.minimised(watched).sum().backward()
+    else:
         return {}
-    learner.begin_epoch()
-    watched = learner.losses(learner._batch(next(iter(learner.samples))))
-    learner.minimised(watched).sum().backward()
     parameters = dict(learner.network.named_parameters())
     average_gradients(list(parameters.values()))
     answer = {f"gradient/{k}": p.grad.clone() for k, p in parameters.items() if p.grad is not None}

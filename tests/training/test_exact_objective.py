@@ -107,9 +107,9 @@ class _InTwos:
 def test_prototypes_survive_products_in_tf32(communities: Data) -> None:
     learner: Any = ERASE(**CHUNKS, prototype="absolute")._learner([NodeTask.of(communities)], [0])
     rows = 1 + 1e-3 * torch.rand(1, learner.graph.num_nodes, 12, generator=stream())
-    expected = learner._prototype_labels_of(_InTwos(rows))
+    expected = learner._prototype_labels(_InTwos(rows))
     with on_a_gpu_that_may_round() as products:
-        found = learner._prototype_labels_of(_InTwos(rows))
+        found = learner._prototype_labels(_InTwos(rows))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert products.rounded == 0
 

@@ -19,6 +19,7 @@ from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier
+from erase.methods.erase import EraseLearner
 from erase.methods.network import NetworkClassifier, NetworkLearner
 from erase.nn.encoders import ENCODERS, Encoder, Features, take_rows
 from erase.nn.sparse import Graph
@@ -43,12 +44,10 @@ def sampled(name: str, **changes: Any) -> NodeClassifier:
     return METHODS[name](**({k: v for k, v in SMALL.items() if k in known} | changes))
 
 
-def learner_of(name: str, data: Data, **changes: Any) -> NetworkLearner:
+def learner_of(name: str, data: Data, **changes: Any) -> Any:
     method = sampled(name, **changes)
     assert isinstance(method, NetworkClassifier)
-    learner = method._learner([NodeTask.of(data)], [0])
-    assert isinstance(learner, NetworkLearner)
-    return learner
+    return method._learner([NodeTask.of(data)], [0])
 
 
 @pytest.fixture(params=NETWORKS)
@@ -138,9 +137,8 @@ def test_a_seed_with_all_neighbours_is_what_the_whole_graph_says(
     network = learner.network
     assert isinstance(network, Encoder)
     whole = network(Features(task.x), Graph(task.edge_index, task.num_nodes))
-    assert learner.samples is not None
-    for sample in learner.samples:
-        batch = learner._batch(sample)
+    for sample in learner.data.samples:
+        batch = learner.data.batch_of(sample)
         ours = network(batch.x, batch.graph, last=batch.last)
         torch.testing.assert_close(ours, whole[:, batch.nodes], rtol=1e-4, atol=1e-5)
         assert batch.nodes.tolist() == sample.nodes[: sample.hops[0]].tolist()
@@ -194,9 +192,9 @@ def test_a_convolution_over_sampled_neighbours_is_right_on_average(communities: 
         exact = pattern.matmul(values, x)[task.train_index]
         total = torch.zeros_like(x)
         for _ in range(300):
-            (sample,) = iter(learner.samples or [])
-            batch = learner._batch(sample)
-            operator, weights = batch.last.normalised(how, self_loops=loops)  # type: ignore[arg-type]
+            (sample,) = learner.data.samples
+            batch = learner.data.batch_of(sample)
+            operator, weights = batch.last.normalised(how, self_loops=loops)
             around = x[sample.nodes[: batch.last.num_nodes]]
             total[batch.nodes] += operator.matmul(weights, around) / 300
         error = (total[task.train_index] - exact).abs().max()
@@ -207,9 +205,10 @@ def test_semantic_labels_are_the_graphs_own_of_the_epochs_first_weights(communit
     learner = learner_of("erase", communities)
     twin = learner_of("erase", communities, batch_size=0, dropout=0.0)
     twin.network.load_state_dict(learner.network.state_dict(), strict=False)
-    expected = twin._membership(twin._guesses(twin.whole, twin.encoder(twin.x, twin.graph))[0])  # type: ignore[attr-defined]
+    assert isinstance(twin, EraseLearner)
+    expected = twin._membership(twin.guess(twin.encoder(twin.x, twin.graph))[0])
     learner.begin_epoch()
-    assert torch.equal(learner.membership, expected)  # type: ignore[attr-defined]
+    assert torch.equal(learner.membership, expected)
 
 
 def arxiv_recipe(**changes: Any) -> ERASE:

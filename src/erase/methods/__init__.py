@@ -1,18 +1,15 @@
-"""METHODS: one file per method, none imports another."""
+"""METHODS: every method by its name on the command line."""
 
 from os import PathLike
 from pathlib import Path
 
 from erase.data.files import load_arrays
 from erase.errors import EraseError
-from erase.methods.apl import APL
 from erase.methods.base import NodeClassifier
 from erase.methods.codis import CoDis
-from erase.methods.cross_entropy import CrossEntropy
-from erase.methods.cross_entropy_gcn import CrossEntropyGCN
 from erase.methods.erase import ERASE
-from erase.methods.gce import GCE
 from erase.methods.label_propagation import LabelPropagation
+from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN
 from erase.methods.mcr2 import MCR2
 from erase.methods.pignn import PIGNN
 from erase.methods.relabelling.method import Relabelling

@@ -57,7 +57,7 @@ class OneOf:
     values: tuple[Any, ...]
 
     def accepts(self, value: Any) -> bool:
-        """Return whether `value` is among them, and of the same type."""
+        """Return whether `value` is one of them, and of the same type."""
         return any(value == v and type(value) is type(v) for v in self.values)
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A parameter that is a few whole numbers ≥ low, 0 left out where low is below it."""
+    """A parameter that is a few whole numbers ≥ low, but not 0."""
 
     length: int
     low: int
@@ -101,11 +101,11 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """What models that miss one fold of the labels each say of all nodes.
+    """Predictions for all nodes by models that were each trained without one fold of the labels.
 
     Attributes:
         proba: [folds, N, K].
-        taught: [folds, K] whether the model was taught a label of the class.
+        taught: [folds, K] whether the model had a training label of the class.
         embedding: [N, D].
     """
 
@@ -176,11 +176,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     the graph; what is learnt ends in an underscore:
 
     Attributes:
-        classes_: [K] what `predict` returns: the classes as the labels named them.
-        labels_: [N] the labels the method itself believes in, as classes.
+        classes_: [K] the classes that `predict` returns, named as in the given labels.
+        labels_: [N] the method's own labels, as classes (ERASE: semantic labels).
         history_: one dict per epoch.
         best_epoch_: the epoch the predictions come from, counted from 1.
-        notes_: what was changed when the graph was read, in sentences.
+        notes_: sentences about what was changed when the graph was read.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
@@ -192,7 +192,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def trains_on_validation(self) -> bool:
-        """Whether validation labels do more than choose an epoch: then they cannot score a fit."""
+        """Whether validation labels train the model, so that they cannot score it."""
         return False
 
     @abstractmethod
@@ -206,7 +206,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         Most methods have one recipe and the same settings for every dataset: their defaults.
 
         Args:
-            recipe: "reference", or another that the method knows.
+            recipe: "reference", or another recipe of the method.
             dataset: its name, or None.
             changes: parameters by name; they win.
         """
@@ -233,9 +233,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
         Args:
             graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
-            checkpoint: file to keep the state of the run in, every few seconds.
+            checkpoint: file for the state of the run, written every few seconds.
             resume: continue an interrupted run from `checkpoint`, to the same result.
-            progress: show what was done to the graph, epochs, loss and time left.
+            progress: show notes about the graph, epochs, loss and time left.
         """
         self.check_params()
         task = NodeTask.of(graph)
@@ -253,7 +253,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         """Train many runs of one graph as one computation; return a fitted method for each.
 
         A run's result is that of its own `fit` with its seed, to float tolerance. On a GPU ten runs
-        cost little more than one; on a CPU nothing is gained but nothing is lost.
+        take little longer than one; on a CPU as long as one after the other.
 
         Args:
             graphs: [R] the same nodes, edges and features with other labels, or one graph for all.
@@ -282,14 +282,14 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     def cross_fit(
         self, task: NodeTask, fold: NDArray[np.int64], *, progress: bool = False
     ) -> CrossFit | None:
-        """Return what models say that miss one fold of the labels each, if one fit yields them all.
+        """Return predictions of models trained without one fold each, if one fit yields them all.
 
         None, as here, where a model has to be fitted for every fold.
 
         Args:
             task: the graph and its labels.
             fold: [N] of each labelled node, -1 elsewhere.
-            progress: show how far it has come.
+            progress: show progress.
         """
         return None
 
@@ -306,7 +306,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         resolve_device(self.device)
 
     def settings(self) -> dict[str, Any]:
-        """Return the method's name and parameters: with the graph, all its result depends on."""
+        """Return the method's name and parameters, which with the graph determine its result."""
         return {"method": type(self).__name__, **self.get_params(deep=False)}
 
     def predict(self) -> NDArray[Any]:
@@ -323,7 +323,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the representation of every node [N, D].
 
         Args:
-            copy: False gives the method's own array, not to be written to.
+            copy: False returns the method's own array, which must not be written to.
         """
         embedding = self._fitted().outcome.embedding.numpy()
         return embedding.copy() if copy else embedding
@@ -332,7 +332,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
         Without a test mask, on all labelled nodes outside the training and validation masks. A node
-        of a class that the fit did not know counts as a wrong answer; labels of another kind, names
+        whose class was not in the fit counts as an error. Labels of another kind, such as names
         instead of numbers, or without any class of the fit are refused.
         """
         y, _, values = encode_labels(graph)
@@ -387,7 +387,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "Use erase.load_model, which finds the method by itself.",
             )
         params: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in metadata["params"].items()
         }
         model = cls(**params)

@@ -1,4 +1,4 @@
-"""Co-Dis: two networks, each taught by what the other finds credible (Xia et al., 2023)."""
+"""Co-Dis: two networks, each trained on labels that the other finds credible (Xia et al., 2023)."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import BatchLearner, NetworkClassifier
+from erase.training.graphs import Batch
 from erase.training.loop import Learner, Outcome, at_nodes
 
 
@@ -25,7 +26,7 @@ class CoDis(NetworkClassifier):
     networks' probabilities predicts; the representation is their hidden layers side by side.
 
     Args:
-        noise_rate: τ, the share of wrong labels, which this method must be told.
+        noise_rate: τ, the share of wrong labels, which this method needs to know.
         disagreement: λ, weight of the networks' divergence.
         warm_up: epochs until the share 1 − τ is reached.
 
@@ -34,8 +35,8 @@ class CoDis(NetworkClassifier):
 
     Note:
         The warm-up counts epochs as the original does, which takes hundreds of steps in each. Here
-        an epoch is one step: after ten of them a loss says more about the class than about the
-        label, and whole classes may be left out from then on. A longer `warm_up` mends that.
+        an epoch is one step: after ten of them a loss depends more on the class than on whether
+        the label is right, and whole classes may be left out. A longer `warm_up` avoids that.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -79,7 +80,7 @@ def mean_of_smallest(losses: Tensor, peer_losses: Tensor, count: Tensor) -> Tens
     return (losses * chosen).sum(1) / count
 
 
-class _CoDisLearner(NetworkLearner):
+class _CoDisLearner(BatchLearner):
     method: CoDis
 
     def __init__(self, method: CoDis, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
@@ -88,11 +89,11 @@ class _CoDisLearner(NetworkLearner):
             self.build_encoder(purpose, self.num_classes, hidden="relu", output="none")
             for purpose in ("weights", "peer weights")
         ]
-        peer_dropout = self.dropout_streams("peer dropout")
+        peer_dropout = self.random_streams("peer dropout")
         self.dropouts = [self.dropout, list(peer_dropout.values())]
         self.streams |= peer_dropout
         network = nn.ModuleDict(dict(zip(("own", "peer"), self.encoders, strict=True)))
-        # a buffer: a checkpoint and a recorded epoch must know how far the warm-up has come
+        # a buffer, so that checkpoints and recorded epochs contain the progress of the warm-up
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
         network.register_buffer("epoch", self.epoch)
         self.train_by_adam(network)
@@ -104,7 +105,7 @@ class _CoDisLearner(NetworkLearner):
         share = self.shares[self.epoch.clamp(max=self.method.warm_up)]  # [R]
         kept = (n * share).round().clamp(min=1).long()
         own, peer = (
-            at_nodes(self.encode(encoder, batch, dropout), batch.train)
+            at_nodes(self.data.encode(encoder, batch, dropout), batch.train)
             for encoder, dropout in zip(self.encoders, self.dropouts, strict=True)
         )
         own, peer = own.log_softmax(2), peer.log_softmax(2)
@@ -118,10 +119,10 @@ class _CoDisLearner(NetworkLearner):
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        hidden = [self.hidden_of_all(encoder) for encoder in self.encoders]
+        hidden = [self.data.hidden(encoder) for encoder in self.encoders]
         proba = torch.stack(
             [
-                self.output_of_all(encoder, h).softmax(2)
+                self.data.output(encoder, h).softmax(2)
                 for encoder, h in zip(self.encoders, hidden, strict=True)
             ]
         ).mean(0)

@@ -1,7 +1,7 @@
 """ERASE: error-resilient representation learning on graphs (the paper's method)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
@@ -20,7 +20,7 @@ from erase.methods.base import (
     OneOf,
     Range,
 )
-from erase.methods.network import SHARED_SETTINGS, Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import SHARED_SETTINGS, NetworkClassifier, NetworkLearner
 from erase.methods.relabelling.ensemble import relabel
 from erase.methods.semantics import (
     DenoiseEdges,
@@ -30,22 +30,15 @@ from erase.methods.semantics import (
     prototypes,
     semantic_labels,
 )
-from erase.nn.coding import (
-    ClassGrams,
-    rate_reduction,
-    shared_rate_reduction,
-    short_rows_are_tame,
-)
-from erase.nn.encoders import Activation
+from erase.nn.coding import rate_reduction, short_rows_are_tame
+from erase.nn.encoders import Activation, Features
 from erase.nn.heads import HEADS, classify
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Normalisation, propagate
-from erase.training.chunks import RecomputedPass, Survey, classify_in_chunks
 from erase.training.loop import Learner, Outcome, mean_cross_entropy
-from erase.training.processes import add_up, average_gradients, count, rank
 
 RECIPES: dict[str, dict[str, Any]] = {
-    # what yields the published accuracies; these are also ERASE's defaults
+    # yields the published accuracies; these are also ERASE's defaults
     "reference": {
         "normalisation": "column",
         "prototype": "absolute",
@@ -59,7 +52,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "mixture_softmax": False,
         "amsgrad": False,
     },
-    # what relabelling believes the labels to be, in the place of the paper's semantic labels
+    # the labels of relabelling in the place of the paper's semantic labels
     "relabelled": {"semantics": "relabelling", "trust": 0.0, "propagate": False},
 }
 
@@ -81,7 +74,7 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 
-# where the published numbers of a dataset come from other settings than the paper prints
+# where the published numbers of a dataset come from other settings than the paper's table
 REFERENCE_DEPARTURES: dict[str, dict[str, Any]] = {
     "corafull": {"gamma": 2.0},
     "ogbn-arxiv": {
@@ -106,9 +99,9 @@ class ERASE(NetworkClassifier):
     The encoder maximises the coding rate reduction γ R(Z) − R^C(Z | Π) (eq. 12), where the class
     memberships Π come from semantic labels of all nodes.
 
-    Given labels are denoised once among training nodes; in every epoch they are mixed with what the
-    representation itself says (prototype labels), spread over the graph, and the class each node
-    gets then is what the coding rate reduction is computed with. A classifier on the frozen
+    Given labels are denoised once among training nodes. In every epoch they are mixed with labels
+    that follow from the representation itself (prototype labels) and propagated over the graph; the
+    largest entry is a node's class in the coding rate reduction. A classifier on the frozen
     representations, trained on the semantic labels of the training nodes, predicts.
 
     The defaults are the ``"reference"`` recipe with the paper's settings for Cora;
@@ -130,13 +123,13 @@ class ERASE(NetworkClassifier):
         prototype: "absolute" cosine or "softmax" of the cosines.
         mixture_softmax: take the softmax of the mixture of prototype and denoised labels.
         semantics: what is mixed with the denoised labels: "prototype" labels; the predictions of a
-            "cross-entropy" network trained alongside (an ablation of the paper); or what
-            "relabelling" believes, once and for all, see :class:`erase.Relabelling`.
+            "cross-entropy" network trained alongside (an ablation of the paper); or the labels
+            of "relabelling", computed once, see :class:`erase.Relabelling`.
         one_stage: train a linear classifier together with the encoder instead of a head on the
             frozen representations (an ablation of the paper).
         head: "logreg", "linear-svm", "poly-svm" or "mlp".
         fresh_targets: recompute the semantic labels after an epoch, from its final weights, before
-            the head learns them; off: the head learns those that the epoch was trained with.
+            the head is trained on them; off: the head is trained on those of the epoch's step.
         width: D, width of the representations.
         inner: activation of the hidden layer, "leaky-l1", "relu-l1" or "relu", see
             :func:`erase.nn.encoders.activate`.
@@ -157,8 +150,8 @@ class ERASE(NetworkClassifier):
         num_neighbors: with `batch_size`: neighbours drawn for a training node, and for each of
             these; −1: all.
         objective: with `batch_size`: the coding rates of each "batch", a sample of the graph; or of
-            the whole "graph", gone through in chunks of `batch_size` nodes: an epoch is one step as
-            without batches, to the same result, in less memory and more time.
+            the whole "graph", computed in chunks of `batch_size` nodes: an epoch is one step as
+            without batches, with the same result, in less memory and more time.
         seed: of initial weights, dropout and batches.
         device: "auto", "cpu" or "cuda".
 
@@ -167,8 +160,8 @@ class ERASE(NetworkClassifier):
         means another tolerance.
 
         With samples the coding rates of a step are those of all nodes of its sample. Their
-        semantic labels are computed for the whole graph, from its representations in use, before
-        the first epoch and after every evaluation.
+        semantic labels are computed for the whole graph, from its representations without dropout,
+        before the first epoch and after every evaluation.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -263,35 +256,47 @@ class ERASE(NetworkClassifier):
 
     @property
     def trains_on_validation(self) -> bool:
-        """Whether validation labels train as well: relabelling reads all labels there are."""
+        """Whether validation labels train as well: relabelling uses all labels."""
         return self.semantics == "relabelling"
 
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
-        return _EraseLearner(self, tasks, seeds)
+        if self.batch_size:
+            # here, because it builds on this module, and only large graphs need it
+            from erase.methods.erase_large import ExactErase, SampledErase
+
+            large = SampledErase if self.objective == "batch" else ExactErase
+            return large(self, tasks, seeds)
+        return EraseLearner(self, tasks, seeds)
 
 
-_SHORT_OUTPUTS = ("l1-relu", "l2-relu", "l2")
+class EraseLearner(NetworkLearner):
+    """Algorithm 1 of the paper: one iteration an epoch, on the whole graph, for R runs at once.
 
-
-class _EraseLearner(NetworkLearner):
-    """Algorithm 1 of the paper, one iteration a step, for R runs at once."""
+    Attributes:
+        denoised: [R, N, K] labels of the training nodes after phase 1; zero elsewhere.
+        trains: [R, N] whether a node has a training label.
+        founder_of: [R, N] the class whose prototype a training node is averaged into; K: none.
+        members: [R, N, K] the same, 1 at that class.
+        membership: [R, N] the class of every node in the last step.
+    """
 
     method: ERASE
     network: nn.ModuleDict
-    looks_around = True
 
     def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
         self.adjacency = self.graph.normalised(method.normalisation)
-        self.denoised = torch.stack([self._denoise(t) for t in tasks])  # [R, N, K]
+        self.denoised = torch.stack([self._denoise(t) for t in tasks])
         self.trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
         # a label that faded away entirely (α^T = 0) still counts as given
         faded = self.denoised.sum(2) == 0
         given = torch.stack([t.y for t in tasks]).to(self.device).clamp(min=0)
         classes = torch.where(faded, given, self.denoised.argmax(2))
-        self.founds = torch.where(self.trains, classes, self.num_classes)  # K: no class
-        if not method.batch_size:
-            self.members = self._members(slice(None))
+        self.founder_of = torch.where(self.trains, classes, self.num_classes)
+        if not method.batch_size:  # else both are too large
+            self.x = Features(tasks[0].x.to(self.device))
+            self.members = one_hot(self.founder_of, self.num_classes + 1)[..., :-1].float()
+        self.membership = torch.zeros_like(given)
         self.encoder = self.build_encoder(
             "weights", method.width, hidden=method.inner, output=method.output
         )
@@ -303,26 +308,17 @@ class _EraseLearner(NetworkLearner):
             network["guesser"] = self.guesser
         if method.semantics == "relabelling":
             fits = relabel(tasks, seeds, self.device)
-            believed = torch.stack([fit.outcome.labels for fit in fits]).to(self.device)
-            self.believed = one_hot(believed, self.num_classes).float()
+            relabelled = torch.stack([fit.outcome.labels for fit in fits]).to(self.device)
+            self.relabelled = one_hot(relabelled, self.num_classes).float()
         if method.one_stage:
             network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
                 self.device
             )
-        self.membership = torch.zeros_like(given)  # [R, N]
-        if method.batch_size:  # of other steps than the one that is evaluated
-            network.register_buffer("membership", self.membership)
-            self.epoch = torch.zeros(len(seeds), dtype=torch.int64)
-            network.register_buffer("epoch", self.epoch)
         self.train_by_adam(network, amsgrad=method.amsgrad)
         self.takes_last = method.ties == "last"
-        self.short_rows = method.output in _SHORT_OUTPUTS
+        self.short_rows = method.output in ("l1-relu", "l2-relu", "l2")
         tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
         self.waits |= not tame or not (method.one_stage or method.head == "logreg")
-        self._surveyed: Survey | None = None  # while the weights are still those
-
-    def samples_batches(self) -> bool:
-        return self.method.objective == "batch"
 
     def _denoise(self, task: NodeTask) -> Tensor:
         return denoise(
@@ -337,145 +333,44 @@ class _EraseLearner(NetworkLearner):
             edges=self.method.denoise_edges,
         )
 
-    def _members(self, rows: slice) -> Tensor:
-        """Return [R, M, K] 1 where a training node helps to found a class's prototype."""
-        return one_hot(self.founds[:, rows], self.num_classes + 1)[..., :-1].float()
-
-    @torch.no_grad()
-    def begin_epoch(self) -> None:
-        if self.samples is None:
-            return
-        # an evaluation that refreshed the labels did so from the weights this epoch begins with
-        fresh = self.method.fresh_targets and self._surveyed is not None
-        if int(self.epoch[0]) % self.evaluate_every == 0 and not fresh:
-            self._refresh_labels()
-        self._surveyed = None
-
-    def end_epoch(self) -> None:
-        if self.samples is not None:
-            self.epoch += 1
-
     def step(self) -> dict[str, Tensor]:
-        if not self.method.batch_size or self.samples is not None:
-            return super().step()
-        return self._step_by_chunks()
-
-    def _step_by_chunks(self) -> dict[str, Tensor]:
-        """Take the step of the whole graph, whose z is never held as a whole."""
-        method = self.method
-        passed = RecomputedPass(
-            self.encoder, self.read, self.graph, self.dropout, method.batch_size
-        )
-        self.membership.copy_(self._membership(self._prototype_labels_of(passed)))
-        classes = self.membership[0]
-        grams = ClassGrams(self.num_classes, method.width, self.denoised)
-        for rows, z in passed.chunks():
-            grams.add(z[0], classes[rows])
-        add_up(grams.grams, grams.sizes)
-        reduction, rate, class_rate, pull = grams.reduction(
-            eps2=method.eps2,
-            gamma=method.gamma,
-            share=slice(rank(), None, count()),
-            add_up=add_up,
-        )
-        self.optimiser.zero_grad()
-        passed.backward(lambda rows, z: -grams.gradient(z[0], classes[rows], pull)[None])
-        average_gradients(list(self.network.parameters()))
-        self.optimiser.step()
-        watched = {"loss": -reduction, "rate": rate, "class_rate": class_rate}
-        return {name: value[None] for name, value in watched.items()}
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        if count() > 1 and not self.method.one_stage:
-            return self._shared_losses(batch)
-        z = self.encode(self.encoder, batch, self.dropout)
-        guesses, losses = self._guesses(batch, z)
-        if self.samples is None:
-            self.membership = self._membership(guesses)
-            membership = self.membership
-        else:
-            membership = self.membership[:, batch.nodes]
-        reduction, rate, class_rate = rate_reduction(
-            z,
-            membership,
-            self.num_classes,
-            eps2=self.method.eps2,
-            gamma=self.method.gamma,
-            short_rows=self.short_rows,
-        )
-        losses = losses - reduction
+        """Train one epoch: encode, relabel, maximise the coding rate reduction."""
+        z = self.encoder(self.x, self.graph, self.dropout)  # [R, N, D]
+        guesses, loss = self.guess(z, self.dropout)
+        self.membership = self._membership(guesses)
+        reduction, rate, class_rate = self.rate_reduction(z, self.membership)
+        loss = loss - reduction
         if self.method.one_stage:
-            logits = self.network["classifier"](normalize(z, dim=2))
-            targets = membership.gather(1, batch.train)
-            losses = losses + mean_cross_entropy(logits, batch.train, targets)
-        return {"loss": losses, "rate": rate, "class_rate": class_rate}
+            loss = loss + self.classifier_loss(z, self.train_index, self.membership)
+        self.descend(loss)
+        return {"loss": loss.detach(), "rate": rate, "class_rate": class_rate}
 
-    def _shared_losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of a sample of which this process computes some rows."""
-        z, rows = self.encode_own(self.encoder, batch, self.dropout)
-        _, losses = self._guesses(batch, z)
-        reduction, rate, class_rate = shared_rate_reduction(
-            z[0],
-            self.membership[0, batch.nodes[rows]],
-            self.num_classes,
-            eps2=self.method.eps2,
-            gamma=self.method.gamma,
-            add_up=add_up,
-            place=rank(),
-            places=count(),
-        )
-        return {"loss": losses - reduction, "rate": rate[None], "class_rate": class_rate[None]}
+    @torch.no_grad()
+    def evaluate(self) -> Outcome:
+        """Encode without dropout, and classify the representations."""
+        z = self.encoder(self.x, self.graph)
+        if self.method.fresh_targets:
+            self.membership = self._membership(self.guess(z)[0])
+        proba = self.classify(z) if self.method.one_stage else self.head(z)
+        return Outcome(proba, z, self.membership)
 
-    def _guesses(self, batch: Batch, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the network says of the nodes [R, M, K], and the loss of saying it [R].
+    def guess(
+        self, z: Tensor, dropout: Sequence[torch.Generator] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return labels that the network predicts [R, N, K], and their loss [R].
 
-        In a sample prototype labels are those of the whole graph, and nobody asks for them here.
+        They are the prototype labels of `z` [R, N, D], unless `semantics` names others.
         """
+        no_loss = z.new_zeros(len(z))
         if self.method.semantics == "cross-entropy":
-            logits = self.encode(self.guesser, batch, self.dropout)
-            losses = mean_cross_entropy(logits, batch.train, batch.given)
-            return logits.detach().softmax(2), losses
+            logits = self.guesser(self.x, self.graph, dropout)
+            loss = mean_cross_entropy(logits, self.train_index, self.given)
+            return logits.detach().softmax(2), loss
         if self.method.semantics == "relabelling":
-            return self.believed, z.new_zeros(len(z))
-        labels = self._prototype_labels(z) if self.samples is None else z.new_empty(0)
-        return labels, z.new_zeros(len(z))
-
-    @torch.no_grad()
-    def _prototype_labels(self, z: Tensor) -> Tensor:
-        """Return what the representations of all nodes say of them [R, N, K]."""
-        return prototype_labels(z, prototypes(z, self.members), self.method.prototype)
-
-    @torch.no_grad()
-    @full_float32()
-    def _prototype_labels_of(self, z: RecomputedPass | Survey) -> Tensor:
-        """Return what representations that come in chunks say of all nodes [1, N, K]."""
-        centres = self.denoised.new_zeros(1, self.num_classes, self.method.width)
-        for rows, some in z.chunks():
-            centres += self._members(rows).mT @ some
-        add_up(centres)
-        sizes = self.founds[0].bincount(minlength=self.num_classes + 1)[:-1]
-        centres /= sizes.clamp(min=1)[:, None]
-        labels = torch.zeros_like(self.denoised)
-        for rows, some in z.chunks():
-            labels[:, rows] = prototype_labels(some, centres, self.method.prototype)
-        add_up(labels)
-        return labels
-
-    def _guesses_of_all(self) -> Tensor:
-        """Return what the network, in use, says of every node [R, N, K]."""
-        if self.method.semantics == "relabelling":
-            return self.believed
-        if self.method.semantics == "cross-entropy":
-            return self.output_of_all(self.guesser, self.hidden_of_all(self.guesser)).softmax(2)
-        if self.method.batch_size:
-            return self._prototype_labels_of(self._survey())
-        return self._prototype_labels(self.encoder(self.x, self.graph))
-
-    def _survey(self) -> Survey:
-        """Return the representations of all nodes, in use, to be had in chunks."""
-        if self._surveyed is None:
-            self._surveyed = Survey(self.encoder, self.read, self.graph)
-        return self._surveyed
+            return self.relabelled, no_loss
+        with torch.no_grad():
+            centres = prototypes(z, self.members)
+            return prototype_labels(z, centres, self.method.prototype), no_loss
 
     @torch.no_grad()
     def _membership(self, guesses: Tensor) -> Tensor:
@@ -485,59 +380,43 @@ class _EraseLearner(NetworkLearner):
             guesses, self.denoised, trust=method.trust, softmax=method.mixture_softmax
         )
         steps = method.steps if method.propagate else 0
-        if method.restart and steps:  # labels of training nodes alone are spread
+        if method.restart and steps:  # only labels of training nodes are propagated
             labels = labels * self.trains[..., None]
         return propagate(
             *self.adjacency, labels, keep=method.keep, steps=steps, restart=method.restart
         ).argmax(2)
 
-    def _refresh_labels(self) -> None:
-        """Compute the semantic labels from the weights as they are, in use."""
-        self.membership.copy_(self._membership(self._guesses_of_all()))
+    def rate_reduction(self, z: Tensor, membership: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return γ R − R^C (eq. 12), R and R^C, [R] each, of rows `z` [R, M, D]."""
+        return rate_reduction(
+            z,
+            membership,
+            self.num_classes,
+            eps2=self.method.eps2,
+            gamma=self.method.gamma,
+            short_rows=self.short_rows,
+        )
 
-    @torch.no_grad()
-    def evaluate(self) -> Outcome:
-        method = self.method
-        self._surveyed = None  # of the weights before the last step
-        if method.fresh_targets:
-            self._refresh_labels()
-        targets = self.membership.gather(1, self.train_index)
-        if method.batch_size:
-            survey = self._survey()
-            if method.one_stage:
-                proba = survey.map(self._classify)
-            elif method.head == "logreg":
-                proba = classify_in_chunks(
-                    survey, method.width, self.train_index[0], targets[0], self.num_classes
-                )
-            else:
-                proba = self._by_head(survey.map(lambda z: z), targets)
-            nothing = proba.new_empty(1, 0, method.width)
-            return Outcome(proba, nothing, self.membership)
-        z = self.encoder(self.x, self.graph)
-        proba = self._classify(z) if method.one_stage else self._by_head(z, targets)
-        return Outcome(proba, z, self.membership)
-
-    def finish(self) -> Outcome:
-        outcome = self.evaluate()
-        if not self.method.batch_size:
-            return outcome
-        return replace(outcome, embedding=self._survey().z())
-
-    def _classify(self, z: Tensor) -> Tensor:
-        """Return what the classifier trained with the encoder says of representations [R, M, K]."""
+    def classify(self, z: Tensor) -> Tensor:
+        """Return the probabilities [R, M, K] of the classifier trained with the encoder."""
         logits: Tensor = self.network["classifier"](normalize(z, dim=2))
         return logits.softmax(2)
 
-    def _by_head(self, z: Tensor, targets: Tensor) -> Tensor:
-        """Return what a head trained on `targets` [R, n] says of all nodes [R, N, K]."""
+    def classifier_loss(self, z: Tensor, nodes: Tensor, membership: Tensor) -> Tensor:
+        """Return the cross-entropy [R] of that classifier at the classes of `nodes` [R, n]."""
+        logits = self.network["classifier"](normalize(z, dim=2))
+        return mean_cross_entropy(logits, nodes, membership.gather(1, nodes))
+
+    def head(self, z: Tensor) -> Tensor:
+        """Return the probabilities [R, N, K] of a head trained on the classes of training nodes."""
+        targets = self.membership.gather(1, self.train_index)
         return classify(
             self.method.head, z, self.train_index, targets, self.num_classes, self.seeds
         )
 
 
 class _Linear(nn.Module):
-    """A linear layer for R runs that starts at zero and so needs no random stream."""
+    """A linear layer for R runs that starts at zero, so it needs no random stream."""
 
     def __init__(self, runs: int, in_width: int, out_width: int) -> None:
         super().__init__()

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
-from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import BatchLearner, NetworkClassifier
 from erase.nn.coding import rate_reduction, short_rows_are_tame
 from erase.nn.encoders import Activation
 from erase.nn.heads import classify
+from erase.training.graphs import Batch
 from erase.training.loop import Learner, Outcome, at_nodes
 
 
@@ -59,7 +60,7 @@ class MCR2(NetworkClassifier):
         return _MCR2Learner(self, tasks, seeds)
 
 
-class _MCR2Learner(NetworkLearner):
+class _MCR2Learner(BatchLearner):
     method: MCR2
 
     def __init__(self, method: MCR2, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
@@ -71,7 +72,7 @@ class _MCR2Learner(NetworkLearner):
         self.waits |= not short_rows_are_tame(method.width, method.eps2)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        z = self.encode(self.encoder, batch, self.dropout)
+        z = self.data.encode(self.encoder, batch, self.dropout)
         reduction, rate, class_rate = rate_reduction(
             at_nodes(z, batch.train),
             batch.given,
@@ -84,6 +85,6 @@ class _MCR2Learner(NetworkLearner):
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        z = self.output_of_all(self.encoder, self.hidden_of_all(self.encoder))
+        z = self.data.output(self.encoder, self.data.hidden(self.encoder))
         proba = classify("logreg", z, self.train_index, self.given, self.num_classes, self.seeds)
         return Outcome(proba, z, proba.argmax(2))

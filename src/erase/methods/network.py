@@ -1,9 +1,8 @@
-"""What methods that train a network share: parameters, batches, encoders, epochs, optimiser."""
+"""What methods that train a network share: parameters, encoders, epochs, optimiser."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, prod
 from typing import Any, ClassVar, Self
 
 import torch
@@ -23,16 +22,16 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.nn.encoders import ENCODERS, Activation, Encoder, Features, take_rows
+from erase.nn.encoders import ENCODERS, Activation, Encoder
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
-from erase.training.chunks import hidden_of_all, output_of_all
-from erase.training.loop import Fit, Learner, Loop
-from erase.training.processes import average_gradients, count, own_rows, put_together
-from erase.training.sampling import Sample, SampledNeighbours
+from erase.training.graphs import Batch, WholeGraph
+from erase.training.large_graphs import SampledGraph, mean_over_batches
+from erase.training.loop import Fit, Learner, Loop, Outcome
+from erase.training.processes import average_gradients, count
 
-# what every network has on a dataset whose published numbers rest on other settings than the usual
+# settings of every network on a dataset whose published numbers need other ones than usual
 SHARED_SETTINGS: dict[str, dict[str, Any]] = {
     "ogbn-arxiv": {
         "hidden": 64,
@@ -103,7 +102,7 @@ class NetworkClassifier(NodeClassifier):
 
     @abstractmethod
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
-        """Return what is to be trained: a run for each task and seed, all on one graph."""
+        """Return what the loop trains: a run for each task and seed, all on one graph."""
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         if count() > 1 and not self.batch_size:
@@ -123,35 +122,11 @@ class NetworkClassifier(NodeClassifier):
         return loop.run(learner, tasks, settings, epochs=self.epochs, patience=self.patience)
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """The nodes of a step, and all that their representations follow from.
-
-    The whole graph is one batch. Of a sample, the first layer is computed where the second needs
-    it, and the second where the loss does.
-
-    Attributes:
-        x: features of the columns of `graph`.
-        graph: whom nodes listen to in the first layer.
-        last: whom they listen to in the second; its M rows are the nodes of the batch.
-        nodes: [M] their numbers in the whole graph.
-        train: [R, n] the rows that are training nodes of the step.
-        given: [R, n] their given labels.
-    """
-
-    x: Features
-    graph: Graph
-    last: Graph
-    nodes: Tensor
-    train: Tensor
-    given: Tensor
-
-
 class NetworkLearner(Learner):
-    """R runs of a method on one graph, put where they are trained.
+    """R runs of a method on one graph, on the device where they train.
 
-    A subclass builds its network from `build_encoder`, hands it to `train_by_adam`, and writes the
-    losses of a batch and the outcome.
+    A subclass builds its network from `build_encoder`, passes it to `train_by_adam`, and writes
+    `step` and `evaluate`. :class:`BatchLearner` has a `step` for methods that are a loss.
 
     Args:
         method: whose parameters hold for all runs.
@@ -159,16 +134,11 @@ class NetworkLearner(Learner):
         seeds: [R].
 
     Attributes:
-        looks_around: whether the losses are about all nodes of a sample, not its seeds alone.
         graph: the whole graph.
         train_index: [R, n] training nodes of each run.
         given: [R, n] their given labels.
-        dropout: a stream for each run.
-        samples: batches of training nodes; None where the whole graph is one batch, `whole`, and
-            where a method goes through it by itself.
+        dropout: a random stream for each run.
     """
-
-    looks_around: ClassVar[bool] = False
 
     def __init__(
         self, method: NetworkClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
@@ -182,72 +152,25 @@ class NetworkLearner(Learner):
         self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
-        self.streams = self.dropout_streams("dropout")
+        self.streams = self.random_streams("dropout")
         self.dropout = list(self.streams.values())
-        self.samples: SampledNeighbours | None = None
-        if method.batch_size:
-            self._go_through(task)
-            if self.samples_batches():
-                self._sample_from(task, seeds[0])
-        else:
-            self.x = Features(task.x.to(self.device))
-            self.whole = Batch(
-                x=self.x,
-                graph=self.graph,
-                last=self.graph,
-                nodes=torch.arange(task.num_nodes, device=self.device),
-                train=self.train_index,
-                given=self.given,
-            )
+        # with batches an epoch cannot be recorded, and outcomes are too large to keep two of them
+        self.waits = self.revisits = bool(method.batch_size)
 
-    def samples_batches(self) -> bool:
-        """Return whether `batch_size` means samples, as it does unless a method says otherwise."""
-        return True
-
-    def _go_through(self, task: NodeTask) -> None:
-        """Train on parts of a task whose features and edges stay where they are."""
-        self._x, self._y = task.x, task.y
-        # the loop must not record an epoch, nor keep an outcome [N, D] beside the one it looks at
-        self.waits = self.revisits = True
-
-    def _sample_from(self, task: NodeTask, seed: int) -> None:
-        """Draw batches of training nodes."""
-        method = self.method
-        drawn = [10**9 if k < 0 else k for k in method.num_neighbors]
-        reached = task.train_index.numel() * sum(prod(drawn[:i]) for i in range(len(drawn) + 1))
-        self.evaluate_every = ceil(task.num_nodes / reached)
-        self.streams["sampling"] = torch_stream(seed, "sampling")
-        self._on_cpu = Graph(task.edge_index, task.num_nodes)
-        self.samples = SampledNeighbours(
-            self._on_cpu,
-            task.train_index,
-            batch_size=method.batch_size,
-            num_neighbors=method.num_neighbors,
+    def sampled(self, task: NodeTask, *, all_nodes: bool) -> SampledGraph:
+        """Return the graph in batches of training nodes with sampled neighbours."""
+        self.streams["sampling"] = torch_stream(self.seeds[0], "sampling")
+        data = SampledGraph(
+            task,
+            self.graph,
+            self.device,
+            batch_size=self.method.batch_size,
+            num_neighbors=self.method.num_neighbors,
             stream=self.streams["sampling"],
+            all_nodes=all_nodes,
         )
-
-    def _batch(self, sample: Sample) -> Batch:
-        """Return a sample as the batch of a step."""
-        seeds, inner, size = sample.hops[0], sample.hops[-2], sample.nodes.numel()
-        rows, last_rows = (size, size) if self.looks_around else (inner, seeds)
-        degree = self._on_cpu.degree[sample.nodes].to(self.device)
-        edges = sample.edge_index.to(self.device)
-        return Batch(
-            x=self.read(sample.nodes),
-            graph=_first_rows(edges, degree, rows),
-            last=_first_rows(edges, degree[:rows], last_rows),
-            nodes=sample.nodes[:last_rows].to(self.device),
-            train=torch.arange(seeds, device=self.device)[None],
-            given=self._y[sample.nodes[:seeds]].to(self.device)[None],
-        )
-
-    def rows_of(self, nodes: Tensor) -> Tensor:
-        """Return rows of x [n, F], where the network is."""
-        return take_rows(self._x, nodes.to(self._x.device)).to(self.device)
-
-    def read(self, nodes: Tensor) -> Features:
-        """Return the features of some nodes, where the network is."""
-        return Features(self.rows_of(nodes))
+        self.evaluate_every = data.evaluate_every
+        return data
 
     def build_encoder(
         self, purpose: str, width: int, *, hidden: Activation, output: Activation
@@ -265,15 +188,15 @@ class NetworkLearner(Learner):
             streams=[torch_stream(seed, purpose) for seed in self.seeds],
         ).to(self.device)
 
-    def dropout_streams(self, purpose: str) -> dict[str, torch.Generator]:
-        """Return the random stream `purpose` of each run, where the network is."""
+    def random_streams(self, purpose: str) -> dict[str, torch.Generator]:
+        """Return the random stream `purpose` of each run, on the network's device."""
         return {
             f"{purpose} {run}": torch_stream(seed, purpose, self.device)
             for run, seed in enumerate(self.seeds)
         }
 
     def train_by_adam(self, network: nn.Module, *, amsgrad: bool = False) -> None:
-        """Make `network` what is trained."""
+        """Train `network` by Adam, with the method's learning rate and weight decay."""
         self.network = network
         self.optimiser = torch.optim.Adam(
             network.parameters(),
@@ -283,42 +206,6 @@ class NetworkLearner(Learner):
             capturable=self.device.type == "cuda",
         )
 
-    @abstractmethod
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what to write into the history [R], ``loss`` among it."""
-
-    def minimised(self, watched: dict[str, Tensor]) -> Tensor:
-        """Return what a step goes down [R]: the loss, unless a method says otherwise."""
-        return watched["loss"]
-
-    def begin_epoch(self) -> None:
-        """Do what an epoch needs before its first step: nothing, unless a method says so."""
-
-    def end_epoch(self) -> None:
-        """Do what is due after the last step of an epoch: nothing, unless a method says so."""
-
-    def step(self) -> dict[str, Tensor]:
-        """Train one epoch: a step on the whole graph, or on every batch."""
-        self.begin_epoch()
-        watched = self._step_on(self.whole) if self.samples is None else self._train_by_batches()
-        self.end_epoch()
-        return watched
-
-    def _train_by_batches(self) -> dict[str, Tensor]:
-        """Take a step on every batch; return the mean of what is watched, over training nodes."""
-        total: dict[str, Tensor] = {}
-        for sample in self.samples or ():
-            batch = self._batch(sample)
-            for name, value in self._step_on(batch).items():
-                total[name] = total.get(name, 0.0) + batch.train.shape[1] * value
-        return {name: value / self.train_index.shape[1] for name, value in total.items()}
-
-    def _step_on(self, batch: Batch) -> dict[str, Tensor]:
-        """Take a step down the losses of a batch; return what is watched."""
-        watched = self.losses(batch)
-        self.descend(self.minimised(watched))
-        return {name: value.detach() for name, value in watched.items()}
-
     @full_float32()
     def descend(self, losses: Tensor) -> None:
         """Take an optimiser's step down the `losses` [R], whose runs share no parameter."""
@@ -327,44 +214,98 @@ class NetworkLearner(Learner):
         average_gradients(list(self.network.parameters()))
         self.optimiser.step()
 
-    def encode(self, encoder: Encoder, batch: Batch, dropout: Sequence[torch.Generator]) -> Tensor:
-        """Return what `encoder` says in training of the nodes of a batch [R, M, width]."""
-        if count() > 1:
-            z, rows = self.encode_own(encoder, batch, dropout)
-            return put_together(z, rows, batch.last.num_rows)
-        whole: Tensor = encoder(batch.x, batch.graph, dropout, last=batch.last)
-        return whole
 
-    def encode_own(
-        self, encoder: Encoder, batch: Batch, dropout: Sequence[torch.Generator]
-    ) -> tuple[Tensor, Tensor]:
-        """Return what `encoder` says of this process's share of a batch, and which rows that is.
+class BatchLearner(NetworkLearner):
+    """A method that is a loss: an epoch is a step down `losses` of every batch.
 
-        All processes drop the same entries of the same features, whoever needs them.
+    The whole graph is one batch, unless the method has a `batch_size`.
+
+    Attributes:
+        all_nodes: whether the losses are about all nodes of a sample, not its training nodes alone.
+        data: the graph in batches.
+    """
+
+    all_nodes: ClassVar[bool] = False
+
+    def __init__(
+        self, method: NetworkClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
+    ) -> None:
+        super().__init__(method, tasks, seeds)
+        self.data: WholeGraph | SampledGraph
+        if method.batch_size:
+            self.data = self.sampled(tasks[0], all_nodes=self.all_nodes)
+        else:
+            x = tasks[0].x.to(self.device)
+            self.data = WholeGraph(x, self.graph, self.train_index, self.given)
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the values for the history [R], ``loss`` among them."""
+
+    def minimised(self, watched: dict[str, Tensor]) -> Tensor:
+        """Return what a step minimises [R]: the loss, unless a method has another."""
+        return watched["loss"]
+
+    def end_epoch(self) -> None:
+        """Do what is due after the last step of an epoch: nothing, unless a method overrides it."""
+
+    def step(self) -> dict[str, Tensor]:
+        """Train one epoch; return its mean losses."""
+        if isinstance(self.data, WholeGraph):
+            watched = self.step_on(self.data.batch)
+        else:
+            watched = mean_over_batches(self.step_on, self.data.batches())
+        self.end_epoch()
+        return watched
+
+    def step_on(self, batch: Batch) -> dict[str, Tensor]:
+        """Take a step down the losses of a batch, and return them."""
+        watched = self.losses(batch)
+        self.descend(self.minimised(watched))
+        return {name: value.detach() for name, value in watched.items()}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SupervisedClassifier(NetworkClassifier):
+    """A network with one output per class; a method writes its loss.
+
+    The representation is the hidden layer, and the method's own labels are its predictions.
+    """
+
+    @abstractmethod
+    def _losses(self, logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor:
+        """Return the loss of each run [R].
+
+        Args:
+            logits: [R, M, K] of the nodes of a step, in training mode.
+            nodes: [R, n] the training nodes among them.
+            classes: [R, n] their given labels.
         """
-        rows = own_rows(batch.last.num_rows, batch.nodes.device)
-        x = batch.x.dropout(encoder.dropout, dropout) if encoder.dropout > 0 else batch.x
-        some = rows if rows.numel() else rows.new_zeros(1)  # layers need a row
-        last, middle = batch.last.only(some)
-        first, columns = batch.graph.only(middle)
-        z: Tensor = encoder(x.take(columns), first, last=last)
-        return z[:, : rows.numel()], rows
 
-    def hidden_of_all(self, encoder: Encoder) -> Tensor:
-        """Return the hidden layer of all nodes [R, N, hidden], in use."""
-        if not self.method.batch_size:
-            return encoder.hidden(self.whole.x, self.graph)
-        return hidden_of_all(encoder, self.read, self.graph)
-
-    def output_of_all(self, encoder: Encoder, hidden: Tensor) -> Tensor:
-        """Return the output for all nodes [R, N, width] from their hidden layer."""
-        if not self.method.batch_size:
-            return encoder.output(hidden, self.graph)
-        return output_of_all(encoder, hidden, self.graph)
+    def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
+        return SupervisedLearner(self, tasks, seeds)
 
 
-def _first_rows(edge_index: Tensor, degree: Tensor, rows: int) -> Graph:
-    """Return the first rows of a sampled graph among as many nodes as there are in `degree`."""
-    kept = int(torch.searchsorted(edge_index[0], rows))
-    itself = torch.arange(rows, device=degree.device)
-    return Graph(edge_index[:, :kept], degree.numel(), itself=itself, degree=degree)
+class SupervisedLearner(BatchLearner):
+    """Steps down a method's loss."""
+
+    method: SupervisedClassifier
+
+    def __init__(
+        self, method: SupervisedClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
+    ) -> None:
+        super().__init__(method, tasks, seeds)
+        self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
+        self.train_by_adam(self.encoder)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the method's loss."""
+        logits = self.data.encode(self.encoder, batch, self.dropout)
+        return {"loss": self.method._losses(logits, batch.train, batch.given)}
+
+    @torch.no_grad()
+    def evaluate(self) -> Outcome:
+        """Return the softmax of the logits, and the hidden layer."""
+        hidden = self.data.hidden(self.encoder)
+        proba = self.data.output(self.encoder, hidden).softmax(2)
+        return Outcome(proba, hidden, proba.argmax(2))

@@ -21,9 +21,10 @@ from torch.nn.functional import softplus
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, Constraint, Number, OneOf, Range
-from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import BatchLearner, NetworkClassifier
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
+from erase.training.graphs import Batch
 from erase.training.loop import Learner, Outcome, mean_cross_entropy
 
 # Numbers computed together: what stays in a core's cache, or keeps a GPU busy.
@@ -36,7 +37,7 @@ def pairwise_losses(
     """Return norm · mean_ij M_ij BCE(o_i·o_j, Y_ij) and the same of z with M = 1, both [R].
 
     M_ij = σ(z_i·z_j) where Y_ij = 1 and 1 − σ(z_i·z_j) elsewhere: how far `z` agrees with the
-    label. It is no way for a gradient to take. Memory is linear in nodes and edges; the cost is N²
+    label. No gradient passes through it. Memory is linear in nodes and edges; the cost is N²
     products of rows, or N·m where pairs are drawn.
 
     Args:
@@ -46,7 +47,7 @@ def pairwise_losses(
         trust: [R] 1 for M as above, 0 for M = 1.
         drawn: [R, m, N] for each node m others, drawn uniformly from all: those of them that are
             zeros of Y stand for all zeros, so that losses and gradients are right on average.
-            None: look at all pairs.
+            None: all pairs.
 
     >>> lonely = Graph(torch.empty(2, 0, dtype=torch.int64), 2)  # Y = I, w = 1, norm = 1
     >>> o = torch.zeros(1, 2, 3)
@@ -172,11 +173,10 @@ class PIGNN(NetworkClassifier):
 
     Args:
         pairs: weight of the pairs beside the labels.
-        warm_up: epochs in which every pair is believed, M = 1.
-        exact_up_to: nodes of the largest graph, or batch, whose pairs are all looked at, N² of them
-            a step.
-        negatives: pairs without a link that each node of a larger graph looks at in a step; drawn
-            anew every time, and weighted so that the expected loss is the exact one.
+        warm_up: epochs in which every pair has weight M = 1.
+        exact_up_to: nodes of the largest graph, or batch, of which all N² pairs are in the loss.
+        negatives: pairs without a link for each node of a larger graph, drawn in every step and
+            weighted so that the expected loss is the exact one.
         estimator_decay: Adam's weight decay of the estimator.
         encoder: "gat", "gcn" or "sage", of both networks; outputs are as wide as there are classes.
         hidden: width of the hidden layer, all attention heads together.
@@ -222,20 +222,20 @@ class PIGNN(NetworkClassifier):
         return _PIGNNLearner(self, tasks, seeds)
 
 
-class _PIGNNLearner(NetworkLearner):
+class _PIGNNLearner(BatchLearner):
     method: PIGNN
-    looks_around = True
+    all_nodes = True
 
     def __init__(self, method: PIGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        self.streams |= self.dropout_streams("pairs")
+        self.streams |= self.random_streams("pairs")
         self.main = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
         self.estimator = self.build_encoder(
             "estimator weights", self.num_classes, hidden="relu", output="none"
         )
         network = nn.ModuleDict({"main": self.main, "estimator": self.estimator})
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
-        network.register_buffer("epoch", self.epoch)  # of each run, counted where it trains
+        network.register_buffer("epoch", self.epoch)  # on the device, for recorded epochs
         self.network = network
         self.optimiser = torch.optim.Adam(
             [
@@ -248,10 +248,10 @@ class _PIGNNLearner(NetworkLearner):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of both networks; the history's is the main network's."""
-        o = self.encode(self.main, batch, self.dropout)
-        z = self.encode(self.estimator, batch, self.dropout)
+        o = self.data.encode(self.main, batch, self.dropout)
+        z = self.data.encode(self.estimator, batch, self.dropout)
         trust = (self.epoch >= self.method.warm_up).to(o.dtype)
-        graph = self.graph if self.samples is None else self.graph.induced(batch.nodes)
+        graph = self.data.among(batch)
         pairs, estimated = pairwise_losses(o, z, graph, trust=trust, drawn=self._draw(graph))
         labels = mean_cross_entropy(o, batch.train, batch.given)
         return {
@@ -285,6 +285,6 @@ class _PIGNNLearner(NetworkLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the softmax of the main network's logits, and its hidden layer."""
-        hidden = self.hidden_of_all(self.main)
-        proba = self.output_of_all(self.main, hidden).softmax(2)
+        hidden = self.data.hidden(self.main)
+        proba = self.data.output(self.main, hidden).softmax(2)
         return Outcome(proba, hidden, proba.argmax(2))

@@ -18,11 +18,12 @@ from torch.nn.functional import normalize, relu
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import Batch, NetworkClassifier, NetworkLearner
+from erase.methods.network import BatchLearner, NetworkClassifier
 from erase.nn.encoders import Encoder, Features, GCNLayer, Streams
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, sparse_product
 from erase.random import torch_stream
+from erase.training.graphs import Batch, WholeGraph
 from erase.training.loop import Learner, Outcome, at_nodes
 
 _COSINES_AT_ONCE = 2**24
@@ -81,7 +82,7 @@ def _cosines(x: Tensor, far: Tensor) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Who may hear whom in R runs: self-loops, edges and candidates, node i of run r at r·N + i.
+    """Self-loops, edges and candidate edges of R runs; node i of run r is row r·N + i.
 
     Attributes:
         graph: whose edges these are.
@@ -282,11 +283,11 @@ def neighbour_divergence(
         share = others / links.pattern.row_sum(others).clamp(min=1e-12)[links.pattern.rows]
         p = log_p.exp()
         # Σ_j ŵ_ij KL(p_j‖p_i) = Σ_j ŵ_ij Σ_k p_jk log p_jk − Σ_k (Σ_j ŵ_ij p_jk) log p_ik
-        said = torch.cat([p, (p * log_p).sum(3, keepdim=True)], 3)  # [2, R, N, K+1]
-        heard = links.aggregate(share, said.permute(1, 2, 0, 3).flatten(2))
-        heard = at_nodes(heard, train_index).unflatten(2, (2, -1))  # [R, n, 2, K+1]
+        sent = torch.cat([p, (p * log_p).sum(3, keepdim=True)], 3)  # [2, R, N, K+1]
+        received = links.aggregate(share, sent.permute(1, 2, 0, 3).flatten(2))
+        received = at_nodes(received, train_index).unflatten(2, (2, -1))  # [R, n, 2, K+1]
     own = at_nodes(log_p.permute(1, 2, 0, 3).flatten(2), train_index).unflatten(2, (2, -1))
-    divergence: Tensor = heard[..., -1] - (heard[..., :-1] * own).sum(3)  # [R, n, 2]
+    divergence: Tensor = received[..., -1] - (received[..., :-1] * own).sum(3)  # [R, n, 2]
     return divergence.sum(2).mean(1)
 
 
@@ -330,7 +331,7 @@ class RTGNN(NetworkClassifier):
 
     Note:
         Dropout acts on the input of each network, as everywhere here. Edges weigh 1 whatever the
-        predictor says, and the two networks teach it through the weights of its candidates. With
+        predictor says, and the two networks train it through the weights of its candidates. With
         `batch_size`, candidates are looked for among the nodes of a sample, which is taken for the
         graph; predictions then rest on the edges of the whole graph without candidates.
     """
@@ -370,14 +371,14 @@ class RTGNN(NetworkClassifier):
         return _RTGNNLearner(self, tasks, seeds)
 
 
-class _RTGNNLearner(NetworkLearner):
+class _RTGNNLearner(BatchLearner):
     method: RTGNN
-    looks_around = True
+    all_nodes = True
 
     def __init__(self, method: RTGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
         self.labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
-        if self.samples is None:
+        if not method.batch_size:
             self.links = self._link(self.graph, tasks[0].x.to(self.device), self.labelled)
         self.predictor = Encoder(
             "gcn",
@@ -406,7 +407,7 @@ class _RTGNNLearner(NetworkLearner):
         ]
         first, second = self.classifiers
         network = nn.ModuleDict({"predictor": self.predictor, "first": first, "second": second})
-        # a buffer: a checkpoint and a recorded epoch must know how far the training has come
+        # a buffer, so that checkpoints and recorded epochs contain the progress of training
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
         network.register_buffer("epoch", self.epoch)
         self.train_by_adam(network)
@@ -459,10 +460,10 @@ class _RTGNNLearner(NetworkLearner):
         }
 
     def _links_of(self, batch: Batch) -> Links:
-        if self.samples is None:
+        if isinstance(self.data, WholeGraph):
             return self.links
-        graph = self.graph.induced(batch.nodes)
-        return self._link(graph, self.rows_of(batch.nodes), self.labelled[:, batch.nodes])
+        labelled = self.labelled[:, batch.nodes]
+        return self._link(self.data.among(batch), self.data.rows(batch.nodes), labelled)
 
     def end_epoch(self) -> None:
         self.epoch += 1
@@ -470,23 +471,23 @@ class _RTGNNLearner(NetworkLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the mean of both classifiers' probabilities, and their hidden layers."""
-        if self.samples is None:
-            hidden, logits = self._with_candidates()
+        if isinstance(self.data, WholeGraph):
+            hidden, logits = self._with_candidates(self.data.batch)
         else:
-            hidden = [self.hidden_of_all(classifier) for classifier in self.classifiers]
+            hidden = [self.data.hidden(classifier) for classifier in self.classifiers]
             logits = [
-                self.output_of_all(classifier, h)
+                self.data.output(classifier, h)
                 for classifier, h in zip(self.classifiers, hidden, strict=True)
             ]
         proba = torch.stack(logits).softmax(3).mean(0)
         return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
 
-    def _with_candidates(self) -> tuple[list[Tensor], list[Tensor]]:
+    def _with_candidates(self, whole: Batch) -> tuple[list[Tensor], list[Tensor]]:
         """Return the hidden layers and the logits of both classifiers on the augmented graph."""
-        _, _, weights = self._link_weights(self.whole, self.links)
+        _, _, weights = self._link_weights(whole, self.links)
         values = normalised_weights(self.links, weights)
         hidden = [
-            classifier.weighted_hidden(self.whole.x, self.links, values)
+            classifier.weighted_hidden(whole.x, self.links, values)
             for classifier in self.classifiers
         ]
         logits = [

@@ -1,34 +1,52 @@
 """Coding rates, their closed-form gradients, and volumes (paper, sections 2 to 4.2 and appendix).
 
+For a training loop of your own: :func:`rate_reduction_loss`.
+
 The rate of a set of vectors Z [n, d] is ½ logdet(I + c ZᵀZ). By Sylvester's identity it may be
-taken on the smaller side, logdet(I + c ZᵀZ) = logdet(I + c ZZᵀ), and its gradient is
-c Z (I + c ZᵀZ)⁻¹: one Cholesky factor serves both, autograd sees neither. Since
-ZᵀZ = Σ_j Z_jᵀZ_j, the Gram matrix of all nodes is the sum of the classes'. Memory is d×d, or n×n
-where that is smaller, never N×N and never K×N×N.
+computed on the smaller side, logdet(I + c ZᵀZ) = logdet(I + c ZZᵀ), and its gradient is
+c Z (I + c ZᵀZ)⁻¹: one Cholesky factor gives both. Since ZᵀZ = Σ_j Z_jᵀZ_j, the
+Gram matrix of all nodes is the sum of the classes'. Memory is d×d, or n×n where that is smaller,
+never N×N and never K×N×N. There is one implementation for a CPU and rows of any scale, with the SVD
+where a Cholesky factor would be inaccurate, and one for a GPU that batches runs and classes.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from erase.errors import EraseError
 from erase.nn.precision import full_float32
 
-# float32 Cholesky of I + c ZᵀZ is trusted up to this condition number; beyond it the SVD is used.
+# A float32 Cholesky factor of I + c ZᵀZ is accurate up to this condition number; beyond: the SVD.
 _WELL_CONDITIONED = 1e6
 # Below this share of d members, a class's own n×n side is cheaper than the d×d one.
 _SMALL_CLASS = 0.75
-# Rows of one class that the batched path lays out together; the rest of a chunk is zeros.
-_CHUNK = 128
-
-AddUp = Callable[..., None]
+# Rows of one class in a block of the batched path, padded with zeros.
+_BLOCK = 128
 
 
-def _alone(*_: Tensor) -> None:
-    """Leave sums over all places as they are: there is one."""
+class _WithGradient(Function):
+    """A value whose gradient at `z` was computed together with it."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        gradient = ctx.gradient
+        above = grads[0].reshape(grads[0].shape + (1,) * (gradient.dim() - grads[0].dim()))
+        return above * gradient, None, None
+
+
+def with_gradient(z: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    """Return `value`, a scalar or [R], with ∂value/∂z = `gradient`, shaped as `z`."""
+    attached: Tensor = _WithGradient.apply(z, value, gradient)  # type: ignore[no-untyped-call]
+    return attached
 
 
 def _factor(gram: Tensor, scale: float) -> tuple[Tensor, Tensor]:
@@ -54,9 +72,9 @@ def _rate(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
 
 
 def _rate_by_svd(z: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Return the same from the singular values, finite for rows as huge as float32 allows."""
+    """Return the same from the singular values, finite for the largest rows float32 can hold."""
     largest = z.abs().max().double()
-    if not torch.isfinite(largest):  # diverged: for the loop to notice, not for LAPACK to refuse
+    if not torch.isfinite(largest):  # diverged: the training loop reports it
         return z.new_full((), math.nan), torch.zeros_like(z)
     u, sigma, vt = torch.linalg.svd(z.double() / largest, full_matrices=False)
     log_energy = math.log(scale) + 2 * (largest.log() + sigma.log())  # log of c σ²
@@ -112,164 +130,12 @@ def _reduction_in_one_pass(
     return rate, class_rate, gradient
 
 
-class ClassGrams:
-    """The Gram matrices of K classes, of rows that come some at a time: all that ΔR depends on.
-
-    With G = Σ_j G_j, ΔR = γ R − R^C follows from the matrices and sizes alone, and so does its
-    gradient at any row: z (γ c (I + cG)⁻¹ − c (I + c_j G_j)⁻¹) for a row z of class j, c = d/(N ε²)
-    and c_j = d/(n_j ε²). Memory is K·d², whatever N.
-
-    Args:
-        num_classes: K.
-        width: d.
-        like: a tensor of the rows' type and device.
-    """
-
-    def __init__(self, num_classes: int, width: int, like: Tensor) -> None:
-        self.grams = like.new_zeros(num_classes, width, width)
-        self.sizes = torch.zeros(num_classes, dtype=torch.int64, device=like.device)
-
-    @full_float32()
-    def add(self, z: Tensor, membership: Tensor) -> None:
-        """Count rows `z` [n, d] in, which belong to the classes `membership` [n]."""
-        order, sizes = _by_class(membership, len(self.sizes))
-        for j, block in enumerate(z.detach()[order].split(sizes)):
-            self.grams[j].addmm_(block.T, block)
-        self.sizes += torch.tensor(sizes, device=self.sizes.device)
-
-    def reduction(
-        self, *, eps2: float, gamma: float, share: slice = slice(None), add_up: AddUp = _alone
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return ΔR, R, R^C and what :meth:`gradient` needs; in float64 and back.
-
-        Args:
-            eps2: ε².
-            gamma: γ.
-            share: the classes whose matrices are inverted here, all of them or every n-th.
-            add_up: replaces tensors by their sums over all places that have a share.
-        """
-        d, sizes = self.grams.shape[1], self.sizes.double()
-        n = sizes.sum().clamp(min=1)
-        eye = torch.eye(d, dtype=torch.float64, device=self.grams.device)
-        whole = eye + d / (n * eps2) * self.grams.sum(0, dtype=torch.float64)
-        factor = torch.linalg.cholesky_ex(whole).L
-        rate = factor.diagonal().log().sum()
-        inverse = gamma * torch.cholesky_inverse(factor)
-        class_rate = torch.zeros_like(rate)
-        pull = torch.zeros_like(self.grams)
-        for j in range(len(self.grams))[share]:  # one at a time: float64 matrices are large
-            size, gram = sizes[j], self.grams[j].double()
-            own = torch.linalg.cholesky_ex(eye + d / (size.clamp(min=1) * eps2) * gram).L
-            class_rate += size / n * own.diagonal().log().sum()
-            pull[j] = d / (n * eps2) * (inverse - torch.cholesky_inverse(own))
-        add_up(pull, class_rate)
-        answers = (gamma * rate - class_rate, rate, class_rate)
-        reduction, rate, class_rate = (answer.to(self.grams.dtype) for answer in answers)
-        return reduction, rate, class_rate, pull
-
-    @staticmethod
-    @full_float32()
-    def gradient(z: Tensor, membership: Tensor, pull: Tensor) -> Tensor:
-        """Return ∂ΔR/∂z [n, d] at rows `z` of the classes `membership` [n]."""
-        order, sizes = _by_class(membership, len(pull))
-        rows = z.detach()[order]
-        blocks = [block @ own for block, own in zip(rows.split(sizes), pull, strict=True)]
-        return torch.empty_like(rows).index_copy_(0, order, torch.cat(blocks))
-
-
-class _SharedReduction(Function):
-    """ΔR, R and R^C of rows that lie in several places, and the gradient at those here."""
-
-    @staticmethod
-    @full_float32()
-    def forward(
-        ctx: Any,
-        z: Tensor,
-        membership: Tensor,
-        num_classes: int,
-        eps2: float,
-        gamma: float,
-        add_up: AddUp,
-        place: int,
-        places: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        grams = ClassGrams(num_classes, z.shape[1], z)
-        grams.add(z, membership)
-        add_up(grams.grams, grams.sizes)
-        reduction, rate, class_rate, pull = grams.reduction(
-            eps2=eps2, gamma=gamma, share=slice(place, None, places), add_up=add_up
-        )
-        ctx.gradient = places * grams.gradient(z, membership, pull)
-        ctx.mark_non_differentiable(rate, class_rate)
-        return reduction, rate, class_rate
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * ctx.gradient, None, None, None, None, None, None, None
-
-
-def shared_rate_reduction(
-    z: Tensor,
-    membership: Tensor,
-    num_classes: int,
-    *,
-    eps2: float,
-    gamma: float,
-    add_up: AddUp,
-    place: int,
-    places: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what :func:`rate_reduction` does of all rows, of which [n, d] are here.
-
-    Args:
-        z: [n, d] the rows here, and nowhere else.
-        membership: [n] their classes.
-        num_classes: K.
-        eps2: ε².
-        gamma: γ.
-        add_up: replaces tensors by their sums over all places.
-        place: the number of this one.
-        places: how many there are; the gradient is as many times too large, to be averaged later.
-    """
-    answers: tuple[Tensor, Tensor, Tensor] = _SharedReduction.apply(  # type: ignore[no-untyped-call]
-        z, membership, num_classes, eps2, gamma, add_up, place, places
-    )
-    return answers
-
-
-class _CodingRate(Function):
-    @staticmethod
-    @full_float32()
-    def forward(ctx: Any, z: Tensor, eps2: float) -> Tensor:
-        n, d = z.shape
-        rate, ctx.gradient = _rate(z, d / (max(n, 1) * eps2))
-        return rate
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * ctx.gradient, None
-
-
-class _ClassCodingRate(Function):
-    @staticmethod
-    @full_float32()
-    def forward(ctx: Any, z: Tensor, membership: Tensor, num_classes: int, eps2: float) -> Tensor:
-        order, sizes = _by_class(membership, num_classes)
-        rate, gradient = _class_rates(z[order], sizes, eps2)
-        ctx.gradient = torch.empty_like(z).index_copy_(0, order, gradient)
-        return rate
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0] * ctx.gradient, None, None, None
-
-
 def _reduction(
     z: Tensor, membership: Tensor, num_classes: int, eps2: float, gamma: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return R, R^C and the gradient of γ R − R^C for one run, whatever the scale of its rows."""
     n, d = z.shape
-    order, sizes = _by_class(membership, num_classes)
+    order, sizes = sort_by_class(membership, num_classes)
     rows = z[order]
     largest_row = float(torch.linalg.vector_norm(rows, dim=1).max()) if n else 0.0
     if n >= d and d / eps2 * largest_row**2 < _WELL_CONDITIONED:
@@ -306,26 +172,26 @@ def _reduction_batched(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return R [R], R^C [R] and the gradient [R, N, d] for R runs with rows of length ≤ 1.
 
-    No shape depends on the memberships and nothing waits for the device: rows are laid out by
-    class in chunks of fixed size, padded with zeros, so that one batched product gives the Gram
-    matrices of all chunks, and another one all rows of the gradient.
+    No shape depends on the memberships and nothing waits for the device: rows are arranged by
+    class in blocks of fixed size, padded with zeros, so that one batched product gives the Gram
+    matrices of all blocks, and another one all rows of the gradient.
     """
     runs, n, d = z.shape
     classes = torch.arange(num_classes, device=z.device)
     sizes = (membership[..., None] == classes).sum(1)  # [R, K]
-    chunks = (sizes + _CHUNK - 1) // _CHUNK
+    chunks = (sizes + _BLOCK - 1) // _BLOCK
     ends = chunks.cumsum(1)
     order = membership.argsort(dim=1, stable=True)
     sorted_class = membership.gather(1, order)
     # slot of a row = first slot of its class + its rank within the class
-    shift = (ends - chunks) * _CHUNK - (sizes.cumsum(1) - sizes)
+    shift = (ends - chunks) * _BLOCK - (sizes.cumsum(1) - sizes)
     slots = torch.arange(n, device=z.device) + shift.gather(1, sorted_class)
     slots = torch.empty_like(slots).scatter_(1, order, slots)  # [R, N]
-    count = -(-n // _CHUNK) + num_classes
+    count = -(-n // _BLOCK) + num_classes
     run = torch.arange(runs, device=z.device)[:, None]
-    flat = (slots + run * (count * _CHUNK)).flatten()
-    laid = z.new_zeros(runs * count * _CHUNK, d).index_copy_(0, flat, z.reshape(-1, d))
-    blocks = laid.view(runs * count, _CHUNK, d)
+    flat = (slots + run * (count * _BLOCK)).flatten()
+    laid = z.new_zeros(runs * count * _BLOCK, d).index_copy_(0, flat, z.reshape(-1, d))
+    blocks = laid.view(runs * count, _BLOCK, d)
     chunk_class = (torch.arange(count, device=z.device)[:, None] >= ends[:, None]).sum(2)
     owner = (chunk_class[..., None] == classes).to(z.dtype).mT  # [R, K, count]
     grams = torch.bmm(blocks.mT, blocks).view(runs, count, d * d)
@@ -346,42 +212,13 @@ def _reduction_batched(
     return rates[:, -1], class_rate, gradient.view_as(z)
 
 
-class _RateReduction(Function):
-    @staticmethod
-    @full_float32()
-    def forward(
-        ctx: Any,
-        z: Tensor,
-        membership: Tensor,
-        num_classes: int,
-        eps2: float,
-        gamma: float,
-        batched: bool,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        if batched:
-            rate, class_rate, gradient = _reduction_batched(z, membership, num_classes, eps2, gamma)
-        else:
-            runs = [
-                _reduction(rows, classes, num_classes, eps2, gamma)
-                for rows, classes in zip(z, membership, strict=True)
-            ]
-            rate, class_rate = (torch.stack([run[i] for run in runs]) for i in (0, 1))
-            gradient = torch.stack([run[2] for run in runs]) if len(runs) > 1 else runs[0][2][None]
-        ctx.gradient = gradient
-        ctx.mark_non_differentiable(rate, class_rate)
-        return gamma * rate - class_rate, rate, class_rate
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0][:, None, None] * ctx.gradient, None, None, None, None, None
-
-
-def _by_class(membership: Tensor, num_classes: int) -> tuple[Tensor, list[int]]:
+def sort_by_class(membership: Tensor, num_classes: int) -> tuple[Tensor, list[int]]:
     """Return the order that sorts rows by class, and the sizes of the classes."""
     sizes: list[int] = torch.bincount(membership, minlength=num_classes).tolist()
     return torch.argsort(membership, stable=True), sizes
 
 
+@full_float32()
 def coding_rate(z: Tensor, eps2: float) -> Tensor:
     r"""Return R(Z, ε) = ½ logdet(I + d/(N ε²) ZᵀZ) (eq. 1), differentiable in `z` [N, d].
 
@@ -390,10 +227,11 @@ def coding_rate(z: Tensor, eps2: float) -> Tensor:
     >>> round(float(coding_rate(torch.eye(2), eps2=1.0)), 5)  # ½ log det(I + 2/2 I) = ½ log 4
     0.69315
     """
-    rate: Tensor = _CodingRate.apply(z, eps2)  # type: ignore[no-untyped-call]
-    return rate
+    n, d = z.shape
+    return with_gradient(z, *_rate(z.detach(), d / (max(n, 1) * eps2)))
 
 
+@full_float32()
 def class_coding_rate(z: Tensor, membership: Tensor, num_classes: int, eps2: float) -> Tensor:
     r"""Return R^C = Σ_j n_j/(2N) logdet(I + d/(n_j ε²) Z_jᵀZ_j) (eq. 2), differentiable in `z`.
 
@@ -403,17 +241,17 @@ def class_coding_rate(z: Tensor, membership: Tensor, num_classes: int, eps2: flo
         num_classes: K; a class without members adds 0.
         eps2: ε².
     """
-    rate: Tensor = _ClassCodingRate.apply(  # type: ignore[no-untyped-call]
-        z, membership, num_classes, eps2
-    )
-    return rate
+    order, sizes = sort_by_class(membership, num_classes)
+    rate, gradient = _class_rates(z.detach()[order], sizes, eps2)
+    return with_gradient(z, rate, torch.empty_like(gradient).index_copy_(0, order, gradient))
 
 
 def short_rows_are_tame(width: int, eps2: float) -> bool:
-    """Return whether rows of length ≤ 1 never need a look at their scale: d/ε² is moderate."""
+    """Return whether rows of length ≤ 1 never need the SVD: d/ε² is moderate."""
     return width / eps2 < _WELL_CONDITIONED
 
 
+@full_float32()
 def rate_reduction(
     z: Tensor,
     membership: Tensor,
@@ -425,7 +263,7 @@ def rate_reduction(
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""Return ΔR = γ R − R^C, the objective to maximise (eqs. 3, 11 and 12), and R and R^C with it.
 
-    Only ΔR carries a gradient; R and R^C are for the record. For γ = 1, ΔR ≥ 0, with equality
+    Only ΔR carries a gradient; R and R^C are for the history. For γ = 1, ΔR ≥ 0, with equality
     where every class has the same second moments.
 
     Args:
@@ -434,21 +272,80 @@ def rate_reduction(
         num_classes: K; a class without members adds 0.
         eps2: ε².
         gamma: γ.
-        short_rows: promise that no row is longer than 1. On a GPU this saves the wait for a look
-            at the rows, and all runs and classes are one batch.
+        short_rows: promise that no row is longer than 1. On a GPU all runs and classes are then
+            one batch, and nothing waits for the device.
     """
-    batched = short_rows and z.is_cuda and short_rows_are_tame(z.shape[-1], eps2)
-    one = z.dim() == 2
-    answers: tuple[Tensor, Tensor, Tensor] = _RateReduction.apply(  # type: ignore[no-untyped-call]
-        z[None] if one else z,
-        membership[None] if one else membership,
-        num_classes,
-        eps2,
-        gamma,
-        batched,
-    )
-    reduction, rate, class_rate = answers
-    return (reduction[0], rate[0], class_rate[0]) if one else (reduction, rate, class_rate)
+    if z.dim() == 2:
+        answers = rate_reduction(
+            z[None], membership[None], num_classes, eps2=eps2, gamma=gamma, short_rows=short_rows
+        )
+        return answers[0][0], answers[1][0], answers[2][0]
+    rows = z.detach()
+    if short_rows and z.is_cuda and short_rows_are_tame(z.shape[-1], eps2):
+        rate, class_rate, gradient = _reduction_batched(rows, membership, num_classes, eps2, gamma)
+    elif len(rows) == 1:  # no copy of the gradient
+        answer = _reduction(rows[0], membership[0], num_classes, eps2, gamma)
+        rate, class_rate, gradient = (part[None] for part in answer)
+    else:
+        runs = [
+            _reduction(own, classes, num_classes, eps2, gamma)
+            for own, classes in zip(rows, membership, strict=True)
+        ]
+        rate, class_rate, gradient = (torch.stack(part) for part in zip(*runs, strict=True))
+    return with_gradient(z, gamma * rate - class_rate, gradient), rate, class_rate
+
+
+def rate_reduction_loss(
+    z: Tensor,
+    targets: Tensor,
+    *,
+    num_classes: int | None = None,
+    eps2: float = 0.5,
+    gamma: float = 1.0,
+) -> Tensor:
+    r"""Return R^C − γ R, the negative coding rate reduction (eq. 12), as a loss to minimise.
+
+    It replaces cross-entropy on representations: classes are compressed, their union is expanded.
+    Rows should have a bounded length, such as 1, since longer rows alone lower the loss. The
+    gradient is closed-form; second derivatives are not available.
+
+    Args:
+        z: [N, d] representations.
+        targets: [N] the class of every row, 0 … K−1.
+        num_classes: K; None: the largest target plus one.
+        eps2: ε², the squared precision of the coding rate: how much noise a class may contain.
+        gamma: γ, weight of the rate of all rows against that of the classes.
+
+    >>> from torch.nn.functional import normalize
+    >>> encoder = torch.nn.Linear(16, 8)
+    >>> x, targets = torch.randn(100, 16), torch.randint(3, (100,))
+    >>> optimiser = torch.optim.Adam(encoder.parameters())
+    >>> for _ in range(5):
+    ...     z = normalize(encoder(x), dim=1)
+    ...     loss = rate_reduction_loss(z, targets)
+    ...     optimiser.zero_grad()
+    ...     loss.backward()
+    ...     optimiser.step()
+    >>> orthogonal = torch.eye(2)  # R = ½ log det(I + I), each class: ½ · ½ log(1 + 2)
+    >>> round(float(rate_reduction_loss(orthogonal, torch.tensor([0, 1]), eps2=1.0)), 5)
+    -0.14384
+    """
+    if z.dim() != 2 or targets.shape != z.shape[:1] or targets.is_floating_point():
+        raise EraseError(
+            "representations [N, d] and whole-numbered targets [N]",
+            f"shapes {list(z.shape)} and {list(targets.shape)}, targets {targets.dtype}",
+            "Pass the rows of one batch and the class of each.",
+        )
+    highest = int(targets.max()) if targets.numel() else -1
+    classes = highest + 1 if num_classes is None else num_classes
+    if targets.numel() and (int(targets.min()) < 0 or highest >= classes):
+        raise EraseError(
+            f"targets from 0 to {classes - 1}",
+            f"{int(targets.min())} to {highest}",
+            "Leave out rows without a class, or correct num_classes.",
+        )
+    reduction, _, _ = rate_reduction(z, targets, classes, eps2=eps2, gamma=gamma)
+    return -reduction
 
 
 def log_volume(z: Tensor) -> Tensor:

@@ -1,14 +1,14 @@
 """Graph encoders: two message-passing layers on sparse features.
 
-Each layer equals PyG's layer of the same name when given the same weights (the tests copy them
-over); what differs is the cost. Features stay sparse through the first layer, dropout included, and
-attention is a sparse product on the narrower side.
+Each layer equals PyG's layer of the same name with the same weights (the tests copy them); only the
+cost differs. Features stay sparse through the first layer, dropout included, and attention is a
+sparse product on the narrower side.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -64,21 +64,17 @@ class Features:
         return dropped
 
     def take(self, nodes: Tensor) -> "Features":
-        """Return the features of some nodes [n], with whatever was dropped before."""
+        """Return the features of some nodes [n], after dropout where that was applied."""
         taken = copy(self)
         taken._copies = {}
-        taken.shape = torch.Size((nodes.numel(), self.shape[1]))
+        shape = (nodes.numel(), self.shape[1])
+        taken.shape = torch.Size(shape)
         if self._pattern is None:
             taken._values = self._values.index_select(-2, nodes)
             return taken
-        indptr = self._pattern.indptr
-        length = indptr[nodes + 1] - indptr[nodes]
-        entries = ragged(indptr[nodes], length)
-        offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
+        indptr, entries = _csr_rows(self._pattern.indptr, nodes)
         taken._values = self._values[..., entries]
-        taken._pattern = Pattern(
-            offsets, self._pattern.indices[entries], (nodes.numel(), self.shape[1])
-        )
+        taken._pattern = Pattern(indptr, self._pattern.indices[entries], shape)
         return taken
 
     def project(self, weight: Tensor) -> Tensor:
@@ -107,17 +103,17 @@ def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
     """Return the rows [n, F] of `x` [N, F], dense or CSR, at `nodes` [n]; the rest is not read."""
     if x.layout != torch.sparse_csr:
         return x[nodes]
-    indptr = x.crow_indices()
+    indptr, entries = _csr_rows(x.crow_indices(), nodes)
+    indices, values = x.col_indices()[entries], x.values()[entries]
+    shape = (nodes.numel(), x.shape[1])
+    return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+
+
+def _csr_rows(indptr: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the indptr of some rows of a CSR matrix, and which entries they have."""
     length = indptr[nodes + 1] - indptr[nodes]
-    entries = ragged(indptr[nodes], length)
     offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
-    return torch.sparse_csr_tensor(
-        offsets,
-        x.col_indices()[entries],
-        x.values()[entries],
-        (nodes.numel(), x.shape[1]),
-        check_invariants=False,
-    )
+    return offsets, ragged(indptr[nodes], length)
 
 
 def _nodes_first(h: Tensor) -> Tensor:
@@ -142,65 +138,51 @@ def _uniform(streams: Streams, bound: float, shape: tuple[int, ...]) -> nn.Param
 Messages = tuple[Tensor, ...]
 
 
-class Layer(Protocol):
-    """What an entry of :data:`ENCODERS` is: a message-passing layer for R runs at once.
+class Layer(nn.Module, ABC):
+    """A message-passing layer for R runs at once, in two halves.
 
-    A layer is two halves: what every node says, node by node, and what a row hears of it. Together
-    they are the layer; apart, each can be computed for some nodes at a time.
-    """
-
-    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None: ...
-
-    def message(self, x: Features | Tensor) -> Messages:
-        """Return tensors [R, N, …] from features, or from a hidden layer [R, N, C]."""
-        ...
-
-    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
-        """Return the messages [R, M, out_width] that arrive at the M rows of `graph`."""
-        ...
-
-    def __call__(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return ``aggregate(message(x), graph)``."""
-        ...
-
-
-class _Layer(nn.Module, ABC):
-    """A layer made of its halves."""
-
-    @abstractmethod
-    def message(self, x: Features | Tensor) -> Messages:
-        """See :class:`Layer`."""
-
-    @abstractmethod
-    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
-        """See :class:`Layer`."""
-
-    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
-        """Return the messages [R, M, out_width]."""
-        return self.aggregate(self.message(x), graph)
-
-
-def _narrow_or_product(x: Features | Tensor, weight: Tensor) -> Tensor:
-    """Return x·W, or x itself where it is narrower: A(xW) = (Ax)W, so that W can wait."""
-    if isinstance(x, Features):
-        return x.project(weight)
-    return x if weight.shape[1] < weight.shape[2] else x @ weight
-
-
-class GATLayer(_Layer):
-    """GAT (Veličković et al., 2018): neighbours weighted by learnt attention.
-
-    Heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias.
+    `message` computes what each node sends, node by node; `aggregate` combines the messages that
+    arrive at a row. Each half can be computed for some nodes at a time.
 
     Args:
         in_width: F.
-        out_width: of all heads together; a multiple of `heads`.
-        heads: H.
+        out_width: C, of all attention heads together.
+        heads: attention heads H, where the layer has attention.
         streams: draw the initial weights, one for each of R runs.
     """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
         super().__init__()
+
+    @abstractmethod
+    def message(self, x: Features | Tensor) -> Messages:
+        """Return tensors [R, N, …] from features, or from a hidden layer [R, N, C]."""
+
+    @abstractmethod
+    def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
+        """Return the output [R, M, out_width] of the M rows of `graph`."""
+
+    def forward(self, x: Features | Tensor, graph: Graph) -> Tensor:
+        """Return the output [R, M, out_width] of the M rows of `graph`."""
+        return self.aggregate(self.message(x), graph)
+
+
+def _narrow_or_product(x: Features | Tensor, weight: Tensor) -> Tensor:
+    """Return x·W, or x itself where it is narrower, for W to be applied later: A(xW) = (Ax)W."""
+    if isinstance(x, Features):
+        return x.project(weight)
+    return x if weight.shape[1] < weight.shape[2] else x @ weight
+
+
+class GATLayer(Layer):
+    """GAT (Veličković et al., 2018): neighbours weighted by learnt attention.
+
+    Heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias. `heads` must divide
+    `out_width`.
+    """
+
+    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+        super().__init__(in_width, out_width, heads, streams)
         if out_width % heads:
             raise EraseError(
                 "a width that the attention heads divide",
@@ -226,7 +208,7 @@ class GATLayer(_Layer):
         return h, _scores(h, blocks.reshape(runs, out_width, 2, self.heads))
 
     def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
-        """Return the messages [R, M, out_width]."""
+        """Return the output [R, M, out_width] of the M rows of `graph`."""
         h, scores = messages
         runs, _, out_width = self.weight.shape
         pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
@@ -245,14 +227,14 @@ def _scores(h: Tensor, vectors: Tensor) -> Tensor:
     return scores
 
 
-class GCNLayer(_Layer):
+class GCNLayer(Layer):
     """GCN (Kipf and Welling, 2017): neighbours averaged, weighted by their degrees.
 
     D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used.
     """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
-        super().__init__()
+        super().__init__(in_width, out_width, heads, streams)
         self.weight = _glorot(streams, in_width, out_width)
         self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
@@ -261,21 +243,21 @@ class GCNLayer(_Layer):
         return (_narrow_or_product(x, self.weight),)
 
     def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
-        """Return the messages [R, M, out_width]."""
+        """Return the output [R, M, out_width] of the M rows of `graph`."""
         around = _aggregate(graph.normalised("symmetric", self_loops=True), messages[0])
         return (
             around if around.shape[2] == self.bias.shape[2] else around @ self.weight
         ) + self.bias
 
 
-class SAGELayer(_Layer):
+class SAGELayer(Layer):
     """GraphSAGE (Hamilton et al., 2017): the mean of the neighbours beside the node itself.
 
     The mean of the neighbours' x W plus x W' plus a bias; `heads` is not used.
     """
 
     def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
-        super().__init__()
+        super().__init__(in_width, out_width, heads, streams)
         bound = in_width**-0.5
         self.neighbours = _uniform(streams, bound, (in_width, out_width))
         self.itself = _uniform(streams, bound, (in_width, out_width))
@@ -287,7 +269,7 @@ class SAGELayer(_Layer):
         return _narrow_or_product(x, self.neighbours), _narrow_or_product(x, self.itself)
 
     def aggregate(self, messages: Messages, graph: Graph) -> Tensor:
-        """Return the messages [R, M, out_width]."""
+        """Return the output [R, M, out_width] of the M rows of `graph`."""
         around, own = (
             _aggregate(graph.normalised("row"), messages[0]),
             graph.of_rows(messages[1], 1),
@@ -307,8 +289,8 @@ def _aggregate(operator: tuple[Pattern, Tensor], h: Tensor) -> Tensor:
 class _RowNormalised(Function):
     """f(h) / ‖g(h)‖₁ by rows, where f and g scale negative entries by a slope of their own.
 
-    On a CPU the rows pass in blocks that stay in the cache: whole tensors of temporaries would cost
-    more in fresh memory than in arithmetic.
+    On a CPU it works on blocks of rows that stay in the cache: allocating whole temporary tensors
+    would take longer than the arithmetic.
     """
 
     @staticmethod
@@ -354,12 +336,12 @@ def _row_normalised(h: Tensor, numerator_slope: float, norm_slope: float) -> Ten
 
 
 def activate(h: Tensor, kind: Activation) -> Tensor:
-    """Return `h` [..., C] through an activation, rows normalised where its name says so.
+    """Return `h` [..., C] after an activation, with normalised rows where its name has a norm.
 
     ``"leaky-l1"`` (hidden) and ``"l1-relu"`` (output) are those behind the published numbers: the
-    order matters, since rows that are normalised before the ReLU keep ‖z‖₁ ≤ 1 rather than = 1.
+    order matters: rows normalised before the ReLU have ‖z‖₁ ≤ 1, not = 1.
     On ogbn-arxiv they are ``"relu-l1"`` and ``"l2-relu"``; that recipe divides the output by its L1
-    norm as well, which the L2 norm undoes. A zero row stays zero, and sends no gradient back.
+    norm as well, which the L2 norm undoes. A zero row stays zero, with gradient 0.
     """
     match kind:
         case "leaky-l1":
@@ -419,11 +401,11 @@ class Encoder(nn.Module):
         """Return the hidden layer [R, M, hidden]; `dropout` streams mean training."""
         if dropout is not None and self.dropout > 0:
             x = x.dropout(self.dropout, dropout)
-        return activate(self.first(x, graph), self.hidden_activation)
+        return self.hidden_from(self.first.message(x), graph)
 
     def output(self, hidden: Tensor, graph: Graph) -> Tensor:
         """Return z [R, M, width] from the hidden layer."""
-        return activate(self.second(hidden, graph), self.output_activation)
+        return self.output_from(self.second.message(hidden), graph)
 
     def forward(
         self,
@@ -433,23 +415,22 @@ class Encoder(nn.Module):
         *,
         last: Graph | None = None,
     ) -> Tensor:
-        """Return z [R, M, width]; with `dropout` streams as in training, without as in use.
+        """Return z [R, M, width].
 
         Args:
             x: features of the columns of `graph`.
-            graph: whom nodes listen to in the first layer.
-            dropout: a stream for each run.
-            last: whom they listen to in the second, its columns the rows of `graph`; None: the
-                same.
+            graph: edges of the first layer; messages go from columns to rows.
+            dropout: a random stream for each run; None: no dropout.
+            last: edges of the second layer, its columns the rows of `graph`; None: the same.
         """
         return self.output(self.hidden(x, graph, dropout), graph if last is None else last)
 
     def hidden_from(self, messages: Messages, rows: Graph) -> Tensor:
-        """Return some rows of the hidden layer from what its layer says of all nodes."""
+        """Return some rows of the hidden layer from the first layer's messages of all nodes."""
         return activate(self.first.aggregate(messages, rows), self.hidden_activation)
 
     def output_from(self, messages: Messages, rows: Graph) -> Tensor:
-        """Return some rows of z from what the second layer says of all nodes."""
+        """Return some rows of z from the second layer's messages of all nodes."""
         return activate(self.second.aggregate(messages, rows), self.output_activation)
 
 

@@ -1,7 +1,7 @@
-"""Representations of a whole graph that are computed some rows at a time.
+"""Representations of a whole graph, some rows at a time.
 
-For graphs whose representations should not, or cannot, be held in memory at once, and for several
-processes of which each computes some rows.
+For graphs whose representations are too large for memory, and for several processes that compute
+some rows each.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +18,9 @@ from erase.nn.sparse import Graph
 from erase.training.disk import OnDisk
 from erase.training.processes import add_up, count, rank
 
-NODES_AT_ONCE = 16_384  # of a graph that is passed through a layer in chunks
-LARGE = 2**30  # bytes of representations that are held in memory; more lie on the disk
-ENOUGH_EXAMPLES = 2**18  # a regression on sampled representations takes no more
+NODES_AT_ONCE = 16_384  # in a chunk without gradients
+LARGE = 2**30  # bytes of representations held in memory; more go to a file
+ENOUGH_EXAMPLES = 2**18  # most training nodes of a regression in chunks
 
 ReadRows = Callable[[Tensor], Features]
 
@@ -30,8 +30,8 @@ def hidden_of_all(encoder: Encoder, x: ReadRows, graph: Graph) -> Tensor:
     """Return the hidden layer [R, N, hidden] of a whole graph, some nodes at a time.
 
     Args:
-        encoder: what computes it.
-        x: gives the features of the nodes that it is asked for, [n].
+        encoder: computes it.
+        x: returns the features of the nodes [n] it is called with.
         graph: the whole graph.
     """
     messages = messages_of_all(encoder.first, x, graph, NODES_AT_ONCE)
@@ -46,16 +46,16 @@ def output_of_all(encoder: Encoder, hidden: Tensor, graph: Graph) -> Tensor:
 
 
 def messages_of_all(layer: Layer, x: ReadRows, graph: Graph, size: int) -> Messages:
-    """Return what a first layer says of all nodes, read `size` nodes at a time."""
+    """Return the messages of a first layer for all nodes, read `size` nodes at a time."""
     nodes = torch.arange(graph.num_nodes, device=graph.edge_index.device)
     parts = [layer.message(x(some)) for some in nodes.split(size)]
     return tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
 
 
 def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tensor:
-    """Return [R, N, C] from `work`, which gives the rows [R, M, C] of a part of the `graph`.
+    """Return [R, N, C] from `work`, which returns [R, M, C] for some rows of the `graph`.
 
-    Of several processes each does some chunks.
+    Of several processes each computes some chunks.
     """
     first = work(graph.rows(0, 1))
     out = first.new_zeros(first.shape[0], graph.num_nodes, first.shape[2])
@@ -67,9 +67,9 @@ def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tenso
 
 
 def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
-    """Yield the rows of a whole graph that are this process's, in chunks of up to `size` rows.
+    """Yield this process's rows of a whole graph, in chunks of up to `size` rows.
 
-    Every process has as many chunks, and all but the last are equal.
+    All processes have as many chunks, all of one size but the last.
     """
     turns = -(-graph.num_nodes // (count() * size))
     size = -(-graph.num_nodes // (count() * max(turns, 1)))
@@ -77,31 +77,45 @@ def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
         yield start, graph.rows(start, min(start + size, graph.num_nodes))
 
 
-class Survey:
-    """z of a whole graph, in use, whose rows are computed when they are asked for and not held.
+class _Rows:
+    """z of a whole graph, computed from the second layer's messages when it is asked for.
 
     Args:
-        encoder: what computes them.
-        x: gives the features of the nodes that it is asked for.
+        encoder: computes it.
+        messages: of the second layer, of all nodes.
         graph: the whole graph.
+        size: rows to compute at a time.
     """
 
-    def __init__(self, encoder: Encoder, x: ReadRows, graph: Graph) -> None:
-        self._encoder, self._graph = encoder, graph
-        with torch.no_grad():
-            self._messages = encoder.second.message(hidden_of_all(encoder, x, graph))
+    def __init__(self, encoder: Encoder, messages: Messages, graph: Graph, size: int) -> None:
+        self._encoder, self._second, self._graph, self._size = encoder, messages, graph, size
 
     @torch.no_grad()
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield which rows, and their z [R, M, width]; of this process."""
-        for start, rows in own_chunks(self._graph, NODES_AT_ONCE):
-            z = self._encoder.output_from(self._messages, rows)
+        """Yield the rows of this process: which ones, and their z [R, M, width]."""
+        for start, rows in own_chunks(self._graph, self._size):
+            z = self._encoder.output_from(self._second, rows)
             yield slice(start, start + z.shape[1]), z
+
+
+class InferencePass(_Rows):
+    """A pass over a whole graph without dropout; z is computed in chunks and not held.
+
+    Args:
+        encoder: computes it.
+        x: returns the features of the nodes it is called with.
+        graph: the whole graph.
+    """
+
+    @torch.no_grad()
+    def __init__(self, encoder: Encoder, x: ReadRows, graph: Graph) -> None:
+        messages = encoder.second.message(hidden_of_all(encoder, x, graph))
+        super().__init__(encoder, messages, graph, NODES_AT_ONCE)
 
     @torch.no_grad()
     def z(self) -> Tensor:
-        """Return all rows [R, N, width]; more than :data:`LARGE` bytes of them lie on the disk."""
-        first = self._encoder.output_from(self._messages, self._graph.rows(0, 1))
+        """Return all rows [R, N, width], in a file if they have more than :data:`LARGE` bytes."""
+        first = self._encoder.output_from(self._second, self._graph.rows(0, 1))
         n = self._graph.num_nodes
         if n * first.nbytes <= LARGE or first.is_cuda or count() > 1:
             return self.map(lambda z: z)
@@ -113,54 +127,44 @@ class Survey:
 
     @torch.no_grad()
     def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [R, N, C] from `work`, which makes [R, M, C] of the z of some rows."""
+        """Return [R, N, C] from `work`, which turns the z of some rows into [R, M, C]."""
         return in_chunks(
-            lambda rows: work(self._encoder.output_from(self._messages, rows)),
+            lambda rows: work(self._encoder.output_from(self._second, rows)),
             self._graph,
-            NODES_AT_ONCE,
+            self._size,
         )
 
 
-class RecomputedPass:
-    """An encoder's pass over a whole graph in training, of which z is never held as a whole.
+class RecomputedPass(_Rows):
+    """A training pass over a whole graph whose z is never held as a whole.
 
-    What the two layers say of all nodes is held, [N, hidden] each. Rows of z are computed from that
-    when they are asked for, as often as they are; going back, what led to them is computed again,
-    some rows at a time. Value and gradient are those of the whole graph at once. Of several
-    processes each sees some rows, and the gradients are there to be averaged.
+    The messages of both layers are held, [N, hidden] each. Rows of z are computed from them when
+    asked for; the backward pass computes them again, some rows at a time. Value and gradient
+    are those of the whole graph at once. Of several processes each has some rows, and gradients are
+    to be averaged.
 
     Args:
-        encoder: what is trained.
-        x: gives the features of the nodes that it is asked for.
+        encoder: trained.
+        x: returns the features of the nodes it is called with.
         graph: the whole graph.
-        dropout: a stream for each run.
+        dropout: a random stream for each run.
         size: rows to compute at a time.
     """
 
+    @torch.no_grad()
     def __init__(
         self, encoder: Encoder, x: ReadRows, graph: Graph, dropout: Streams, size: int
     ) -> None:
-        self._encoder, self._x, self._graph, self._dropout = encoder, x, graph, dropout
-        self._size = size
+        self._encoder, self._x, self._dropout = encoder, x, dropout
         self._states = [stream.get_state() for stream in dropout]
-        with torch.no_grad():
-            self._first = messages_of_all(encoder.first, self._dropped, graph, size)
-            self._hidden = in_chunks(
-                lambda rows: encoder.hidden_from(self._first, rows), graph, size
-            )
-            self._second = encoder.second.message(self._hidden)
+        self._first = messages_of_all(encoder.first, self._dropped, graph, size)
+        self._hidden = in_chunks(lambda rows: encoder.hidden_from(self._first, rows), graph, size)
+        super().__init__(encoder, encoder.second.message(self._hidden), graph, size)
 
     def _dropped(self, nodes: Tensor) -> Features:
         x = self._x(nodes)
         share = self._encoder.dropout
         return x.dropout(share, self._dropout) if share > 0 else x
-
-    @torch.no_grad()
-    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield which rows, and their z [R, M, width]; of this process."""
-        for start, rows in own_chunks(self._graph, self._size):
-            z = self._encoder.output_from(self._second, rows)
-            yield slice(start, start + z.shape[1]), z
 
     @full_float32()
     def backward(self, slope: Callable[[slice, Tensor], Tensor]) -> None:
@@ -174,10 +178,10 @@ class RecomputedPass:
             encoder.hidden_from, self._first, lambda rows, _: hidden_slope[:, rows]
         )
         for stream, state in zip(self._dropout, self._states, strict=True):
-            stream.set_state(state)  # the very entries that were dropped before
+            stream.set_state(state)  # drop the same entries as before
         nodes = torch.arange(self._graph.num_nodes, device=hidden.device)
         for turn, some in enumerate(nodes.split(self._size)):
-            x = self._dropped(some)  # also where another process's turn is: the streams go on
+            x = self._dropped(some)  # for other processes' turns too: the streams advance
             if turn % count() == rank():
                 rows = slice(int(some[0]), int(some[-1]) + 1)
                 slopes = [count() * part[:, rows] for part in first_slopes]
@@ -189,12 +193,12 @@ class RecomputedPass:
         messages: Messages,
         slope: Callable[[slice, Tensor], Tensor],
     ) -> list[Tensor]:
-        """Return the gradient at what a layer says, from that at the rows it hears."""
+        """Return the gradient at a layer's messages, from that at its output."""
         leaves = tuple(part.detach().requires_grad_() for part in messages)
         for start, rows in own_chunks(self._graph, self._size):
-            heard = aggregate(leaves, rows)
-            part = slope(slice(start, start + heard.shape[1]), heard.detach())
-            heard.backward(count() * part)
+            output = aggregate(leaves, rows)
+            part = slope(slice(start, start + output.shape[1]), output.detach())
+            output.backward(count() * part)
         slopes = [part / count() for part in _slopes(leaves)]
         add_up(*slopes)
         return slopes
@@ -205,25 +209,25 @@ def _slopes(leaves: Sequence[Tensor]) -> list[Tensor]:
 
 
 class RowsOfZ(Protocol):
-    """Representations of all nodes that come in chunks, see :class:`Survey`."""
+    """Representations of all nodes in chunks, see :class:`InferencePass`."""
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yield which rows, and their z [R, M, D]; of this process."""
+        """Yield the rows of this process: which ones, and their z [R, M, D]."""
 
     def map(self, work: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [R, N, C] from `work`, which makes [R, M, C] of the z of some rows."""
+        """Return [R, N, C] from `work`, which turns the z of some rows into [R, M, C]."""
 
 
 @full_float32()
 def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_classes: int) -> Tensor:
-    """Return what logistic regression says of every node [1, N, K]; those of `rows` alone are held.
+    """Return the probabilities of logistic regression for every node [1, N, K].
 
-    Of more than :data:`ENOUGH_EXAMPLES` it learns from every n-th.
+    Only representations of `rows` are held; of more than :data:`ENOUGH_EXAMPLES`, every n-th.
 
     Args:
-        z: representations [1, N, D] float32; the classifier sees them with length 1.
+        z: representations [1, N, D] float32; normalised to length 1 for the classifier.
         width: D.
-        rows: [n] the nodes it is trained on, ascending.
+        rows: [n] training nodes, ascending.
         y: [n] their classes.
         num_classes: K.
     """

@@ -1,4 +1,4 @@
-"""Results that outgrow the memory."""
+"""Results too large for memory."""
 
 import math
 import mmap
@@ -8,7 +8,7 @@ import torch
 
 
 class OnDisk:
-    """Zeros in a file without a name, in the system's folder for such; it goes when they go.
+    """Zeros in an unnamed temporary file, which is deleted with the object.
 
     Args:
         shape: of the tensor, float32.
@@ -22,6 +22,6 @@ class OnDisk:
         self.tensor = torch.frombuffer(self._pages, dtype=torch.float32).view(shape)
 
     def leave_memory(self) -> None:
-        """Keep what was written in the file alone, until it is read."""
+        """Drop the pages from memory; they are read from the file when needed."""
         if hasattr(mmap, "MADV_DONTNEED"):  # elsewhere the system decides
             self._pages.madvise(mmap.MADV_DONTNEED)

@@ -31,12 +31,12 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a model says about every node after an epoch; R runs at once have a leading dimension.
+    """Predictions for every node after an epoch; R runs at once have a leading dimension.
 
     Attributes:
         proba: [N, K] float32, rows sum to 1.
         embedding: [N, D] float32.
-        labels: [N] int64, the labels the method itself believes in (ERASE: semantic labels).
+        labels: [N] int64, the method's own labels (ERASE: semantic labels).
     """
 
     proba: Tensor
@@ -46,12 +46,12 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a method returns: the outcome of the chosen epoch, and how it got there.
+    """A trained run: the outcome of the chosen epoch, its weights, and the history.
 
     Attributes:
         outcome: of the chosen epoch, on the CPU.
         best_epoch: the chosen epoch, from 1.
-        history: one dict per epoch: ``epoch``, ``loss`` and whatever else the method watches.
+        history: one dict per epoch: ``epoch``, ``loss`` and other values of the method.
         weights: parameters of the chosen epoch by name, on the CPU.
     """
 
@@ -62,20 +62,20 @@ class Fit:
 
 
 class Learner(ABC):
-    """What a method hands to the loop: how to take a step of R runs, and how to read them off.
+    """What the loop trains: how R runs take a step, and what they predict.
 
-    The runs share the graph and nothing else. Everything that changes in training must be in one
-    of the first three attributes, so that a run can be put away and taken up again; parameters and
-    buffers have the run as their first dimension.
+    The runs share only the graph. Everything that changes in training must be in one of the first
+    three attributes, so that a run can be saved and resumed. Parameters and buffers have the run as
+    their first dimension.
 
     Attributes:
         network: the parameters.
         optimiser: of these parameters.
         streams: random generators by purpose.
-        waits: whether an epoch looks at values on the host, so that it cannot be recorded once and
-            replayed on a GPU.
-        revisits: whether the best epoch's outcome is computed once more from its weights at the
-            end, rather than kept all the while: for graphs whose outcome is large.
+        waits: whether an epoch reads values on the host, so that it cannot be recorded as a CUDA
+            graph.
+        revisits: whether only the weights of the best epoch are kept, and its outcome is computed
+            from them at the end: for graphs whose outcome is large.
         evaluate_every: epochs from one evaluation to the next; the last is always evaluated.
         takes_last: whether the last of equally good epochs is taken, not the first.
     """
@@ -90,23 +90,23 @@ class Learner(ABC):
 
     @abstractmethod
     def step(self) -> dict[str, Tensor]:
-        """Train one epoch; return what to write into the history [R], ``loss`` among it."""
+        """Train one epoch; return values for the history [R], ``loss`` among them."""
 
     @abstractmethod
     def evaluate(self) -> Outcome:
         """Return the outcome of the last step, [R, ...]."""
 
     def finish(self) -> Outcome:
-        """Return the outcome to keep; `evaluate` of one that `revisits` may lack its embedding."""
+        """Return the outcome with its embedding, which `evaluate` may omit where it `revisits`."""
         return self.evaluate()
 
     def moments(self) -> State:
-        """Return the optimiser's tensors by name: the ones it uses, not copies."""
+        """Return the optimiser's tensors by name, not copied."""
         entries = self.optimiser.state_dict()["state"].items()
         return {f"{i}/{key}": value for i, entry in entries for key, value in entry.items()}
 
     def state(self) -> State:
-        """Return a copy of all that is needed to continue: parameters, moments, random streams."""
+        """Return a copy of the state: parameters, moments, random streams."""
         return (
             {f"network/{k}": v.detach().clone() for k, v in self.network.state_dict().items()}
             | {f"moments/{k}": v.clone() for k, v in self.moments().items()}
@@ -114,7 +114,7 @@ class Learner(ABC):
         )
 
     def restore(self, state: State) -> None:
-        """Take a `state` back."""
+        """Set the state."""
         groups: dict[str, State] = {"network": {}, "moments": {}, "streams": {}}
         for path, value in state.items():
             group, _, name = path.partition("/")
@@ -129,7 +129,7 @@ class Learner(ABC):
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": moments})
 
     def rewind(self, state: State) -> None:
-        """Take a `state` back into the very tensors in use; moments that it lacks become zero."""
+        """Set the state in place, in the same tensors; missing moments become zero."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
                 value.copy_(state[f"network/{name}"])
@@ -160,14 +160,14 @@ def mean_cross_entropy(logits: Tensor, nodes: Tensor, classes: Tensor) -> Tensor
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """The results of an epoch of R runs: what is watched [R], and the outcome."""
+    """The results of an epoch of R runs: values for the history [R], and the outcome."""
 
     watched: dict[str, Tensor]
     outcome: Outcome | None
 
 
 def _epoch(learner: Learner, val: Tensor, given: Tensor, *, evaluate: bool) -> _Epoch:
-    """Take a step, and compare its outcome with the `given` labels [R, m] of nodes `val` [R, m]."""
+    """Train an epoch, and evaluate it on the `given` labels [R, m] of nodes `val` [R, m]."""
     watched = learner.step()
     if not evaluate:
         return _Epoch(watched, None)
@@ -179,7 +179,7 @@ def _epoch(learner: Learner, val: Tensor, given: Tensor, *, evaluate: bool) -> _
 
 
 class _Recorded:
-    """An epoch recorded once as a CUDA graph: a replay costs one launch instead of hundreds."""
+    """An epoch recorded as a CUDA graph: a replay is one launch instead of hundreds."""
 
     def __init__(self, learner: Learner, work: Callable[[], _Epoch]) -> None:
         self._kept = learner, work  # a replay reads and writes their tensors
@@ -198,19 +198,19 @@ class _Recorded:
             self._epoch = work()
 
     def __call__(self, *, evaluate: bool = True) -> _Epoch:
-        """Take the step and look at its outcome, as recorded, whether or not that is asked for."""
+        """Replay the epoch; it was recorded with its evaluation."""
         self._graph.replay()
         return self._epoch
 
 
 @dataclass
 class Loop:
-    """How a training run is carried out; nothing here changes its result.
+    """The training loop; its attributes do not change the result.
 
-    Of several processes the first alone writes and prints, and all read the checkpoint.
+    Of several processes only the first writes and prints; all read the checkpoint.
 
     Attributes:
-        checkpoint: file to keep the state of the run in, or None.
+        checkpoint: file for the state of the run, or None.
         resume: continue from `checkpoint` where it exists.
         progress: show rate, loss and time left on stderr.
     """
@@ -230,13 +230,13 @@ class Loop:
     ) -> list[Fit]:
         """Train R runs for up to `epochs`; return each one's best epoch by validation accuracy.
 
-        The first of equally good epochs is taken (the last, where the learner says so), and
-        `patience` epochs after the one that would be taken end a run, but no run ends before it was
-        evaluated twice. Without validation labels all epochs are run and the last is taken.
+        The first of equally good epochs is taken (the last, if the learner `takes_last`). A run
+        ends `patience` epochs after its best one, but not before it was evaluated twice. Without
+        validation labels all epochs are run and the last is taken.
 
         Args:
-            learner: what is trained.
-            tasks: [R] graph and labels; their validation labels choose the epochs.
+            learner: R runs to train.
+            tasks: [R] graph and labels; validation labels choose the epochs.
             settings: the method's name and parameters: a checkpoint of others is refused.
             epochs: most epochs to run.
             patience: epochs without improvement before stopping.
@@ -245,32 +245,22 @@ class Loop:
         val = torch.stack([task.val_index for task in tasks]).to(device)
         given = torch.stack([task.y[task.val_index] for task in tasks]).to(device)
         selects = bool(val.numel())
-        runs = [_Run() for _ in tasks]
-        best: State = {}
-        epoch = 0
         every = learner.evaluate_every
         patience = max(patience, every)
-        fingerprint = _fingerprint(tasks, settings) if self.checkpoint is not None else ""
-        if self.resume and self.checkpoint is not None and self.checkpoint.exists():
-            epoch, runs, best = _read_checkpoint(self.checkpoint, fingerprint, learner)
+        epoch, runs, best = 0, [_Run() for _ in tasks], State()
+        checkpoint = _Checkpoint(self.checkpoint, tasks, settings) if self.checkpoint else None
+        if checkpoint and self.resume and checkpoint.path.exists():
+            epoch, runs, best = checkpoint.read(learner)
         work: Callable[..., _Epoch] = partial(_epoch, learner, val, given)
         if device.type == "cuda" and not learner.waits and selects:
             work = _Recorded(learner, partial(work, evaluate=True))
-        saved_at, save_cost = time.monotonic(), 0.0
-        kept_at = self.checkpoint if rank() == 0 else None
         with _Display(self.progress and rank() == 0, epochs, epoch) as display:
             while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
                 epoch += 1
                 result = work(evaluate=selects and (epoch % every == 0 or epoch == epochs))
                 if not selects and epoch == epochs and not learner.revisits:
                     result = _Epoch(result.watched, learner.evaluate())
-                stacked = agree(torch.stack(list(result.watched.values())))
-                values = stacked.T.tolist()  # the one wait
-                records = [
-                    {"epoch": epoch, **dict(zip(result.watched, row, strict=True))}
-                    for row in values
-                ]
-                _check_finite(records)
+                records = _records(epoch, result.watched)
                 better = [
                     i
                     for i, (run, record) in enumerate(zip(runs, records, strict=True))
@@ -281,13 +271,8 @@ class Loop:
                     best = _keep(best, learner, result.outcome, better)
                 del result
                 display.show(records[0])
-                # a save that takes a second is made seven times less often
-                pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * save_cost)
-                if kept_at is not None and time.monotonic() - saved_at >= pause:
-                    start = time.monotonic()
-                    _write_checkpoint(kept_at, fingerprint, learner, epoch, runs, best)
-                    saved_at = time.monotonic()
-                    save_cost = saved_at - start
+                if checkpoint and rank() == 0:
+                    checkpoint.write_when_due(learner, epoch, runs, best)
         if learner.revisits:
             best |= _revisit(learner, best)
         return [_finish(run, i, best) for i, run in enumerate(runs)]
@@ -295,20 +280,20 @@ class Loop:
 
 @dataclass
 class _Run:
-    """How far one run has come."""
+    """The history of one run, and its best epoch."""
 
     best_epoch: int = 0
     best_score: float = -1.0
     history: list[dict[str, float]] = field(default_factory=list)
 
     def continues(self, epoch: int, patience: int) -> bool:
-        """Return whether the run goes on after `epoch`."""
+        """Return whether the run continues after `epoch`."""
         return len(self.history) == epoch and epoch - self.best_epoch < patience
 
     def take(self, record: dict[str, float], epochs: int, selects: bool, last: bool) -> bool:
-        """Add an epoch's record; return whether it is the one to keep by now."""
+        """Add an epoch's record; return whether it is the best so far."""
         self.history.append(record)
-        if not selects:  # no validation: go on, and keep the last
+        if not selects:  # no validation: keep the last
             self.best_epoch = len(self.history)
             return self.best_epoch == epochs
         if "val_accuracy" not in record:  # an epoch that was not evaluated
@@ -320,19 +305,22 @@ class _Run:
         return True
 
 
-def _check_finite(records: list[dict[str, float]]) -> None:
-    """Raise an EraseError where a loss is no number any more."""
+def _records(epoch: int, watched: dict[str, Tensor]) -> list[dict[str, float]]:
+    """Return the record of an epoch for each run; an EraseError where a loss is not finite."""
+    values = agree(torch.stack(list(watched.values()))).T.tolist()  # the only wait for the device
+    records = [{"epoch": epoch, **dict(zip(watched, row, strict=True))} for row in values]
     for record in records:
         if not math.isfinite(record["loss"]):
             raise EraseError(
                 "a finite loss",
-                f"{record['loss']} in epoch {record['epoch']}",
+                f"{record['loss']} in epoch {epoch}",
                 "Lower lr, or rescale the features: some are too large to multiply.",
             )
+    return records
 
 
 def _keep(best: State, learner: Learner, outcome: Outcome | None, better: list[int]) -> State:
-    """Return `best` with the weights and the outcome of the runs `better` put in."""
+    """Return `best` updated with the weights and the outcome of the runs `better`."""
     now = {f"weights/{k}": v.detach() for k, v in learner.network.state_dict().items()}
     if outcome is not None and not learner.revisits:
         now |= {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
@@ -345,7 +333,7 @@ def _keep(best: State, learner: Learner, outcome: Outcome | None, better: list[i
 
 
 def _revisit(learner: Learner, best: State) -> State:
-    """Return the outcome of the best epoch, whose weights are taken back for it."""
+    """Return the outcome of the best epoch, computed from its weights."""
     prefix = "weights/"
     learner.network.load_state_dict(
         {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
@@ -363,33 +351,52 @@ def _finish(run: _Run, index: int, best: State) -> Fit:
     return Fit(Outcome(**groups["outcome"]), run.best_epoch, run.history, groups["weights"])
 
 
-def _write_checkpoint(
-    path: Path, fingerprint: str, learner: Learner, epoch: int, runs: list[_Run], best: State
-) -> None:
-    arrays = {f"learner/{name}": value for name, value in learner.state().items()}
-    arrays |= {f"best/{name}": value for name, value in best.items()}
-    metadata = {"fingerprint": fingerprint, "epoch": epoch, "runs": [vars(run) for run in runs]}
-    save_arrays(path, arrays, metadata)
+class _Checkpoint:
+    """The file that a killed run continues from, written every few seconds.
 
+    Args:
+        path: the file.
+        tasks: graph and labels; a checkpoint of others is refused.
+        settings: the method's name and parameters, likewise.
+    """
 
-def _read_checkpoint(
-    path: Path, fingerprint: str, learner: Learner
-) -> tuple[int, list[_Run], State]:
-    arrays, metadata = load_arrays(path)
-    if not isinstance(metadata, dict) or metadata.get("fingerprint") != fingerprint:
-        raise EraseError(
-            "a checkpoint of the same graph, labels and parameters",
-            f"one of another run in {path}",
-            "Repeat the command that was interrupted, or leave out --resume to start anew.",
-        )
-    groups: dict[str, State] = {"learner": {}, "best": {}}
-    for name, value in arrays.items():
-        group, _, key = name.partition("/")
-        groups[group][key] = value
-    learner.restore(groups["learner"])
-    device = next(learner.network.parameters()).device
-    best = {name: value.to(device) for name, value in groups["best"].items()}
-    return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
+    def __init__(self, path: Path, tasks: Sequence[NodeTask], settings: dict[str, Any]) -> None:
+        self.path = path
+        self._fingerprint = _fingerprint(tasks, settings)
+        self._written_at, self._seconds = time.monotonic(), 0.0
+
+    def write_when_due(self, learner: Learner, epoch: int, runs: list[_Run], best: State) -> None:
+        """Write the state, unless that was done a few seconds ago."""
+        # a file that takes a second is written seven times less often
+        pause = _SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 7 * self._seconds)
+        start = time.monotonic()
+        if start - self._written_at < pause:
+            return
+        arrays = {f"learner/{name}": value for name, value in learner.state().items()}
+        arrays |= {f"best/{name}": value for name, value in best.items()}
+        history = [vars(run) for run in runs]
+        metadata = {"fingerprint": self._fingerprint, "epoch": epoch, "runs": history}
+        save_arrays(self.path, arrays, metadata)
+        self._written_at = time.monotonic()
+        self._seconds = self._written_at - start
+
+    def read(self, learner: Learner) -> tuple[int, list[_Run], State]:
+        """Set the learner's state; return the epoch, the runs and the best outcomes so far."""
+        arrays, metadata = load_arrays(self.path)
+        if not isinstance(metadata, dict) or metadata.get("fingerprint") != self._fingerprint:
+            raise EraseError(
+                "a checkpoint of the same graph, labels and parameters",
+                f"one of another run in {self.path}",
+                "Repeat the command that was interrupted, or leave out --resume to start anew.",
+            )
+        groups: dict[str, State] = {"learner": {}, "best": {}}
+        for name, value in arrays.items():
+            group, _, key = name.partition("/")
+            groups[group][key] = value
+        learner.restore(groups["learner"])
+        device = next(learner.network.parameters()).device
+        best = {name: value.to(device) for name, value in groups["best"].items()}
+        return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
 
 
 def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
@@ -407,7 +414,7 @@ def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
 
 
 class _Display:
-    """Progress of a run: a bar on a terminal, a plain line now and then elsewhere."""
+    """Progress of a run: a bar on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, shown: bool, epochs: int, done: int) -> None:
         self._terminal = sys.stderr.isatty()

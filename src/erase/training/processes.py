@@ -1,9 +1,9 @@
-"""Several processes that train one model together, by torch.distributed; one alone is usual.
+"""Several processes that train one model together, by torch.distributed.
 
-Every process has the whole graph and the same random streams, so that all know the same batch; each
-computes some of its rows. What depends on all rows is added up or put together, and the parameters'
-gradients are averaged: whatever a process adds to a gradient for its own rows alone counts as many
-times as there are processes. All take the same steps and hold the same weights.
+Every process has the whole graph and the same random streams, so all have the same batch; each
+computes some of its rows. What depends on all rows is summed or gathered, and gradients are
+averaged, so a process multiplies the gradient of its own rows by the number of processes. All take
+the same steps and hold the same weights.
 """
 
 import os
@@ -22,7 +22,7 @@ from erase.errors import EraseError
 
 
 def rank() -> int:
-    """Return this process's number, from 0; the first alone writes and prints."""
+    """Return this process's number, from 0; only the first writes and prints."""
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
@@ -32,12 +32,12 @@ def count() -> int:
 
 
 def _restarts() -> int:
-    """Return how often torchrun, on this machine, has started its processes anew."""
+    """Return how often torchrun has restarted its processes on this machine."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def was_restarted() -> bool:
-    """Return whether torchrun, on any machine, started these processes again after one had died."""
+    """Return whether torchrun, on any machine, restarted the processes after one had died."""
     restarts = torch.tensor(_restarts(), device="cuda" if _on_gpus() else "cpu")
     add_up(restarts)
     return int(restarts) > 0
@@ -52,7 +52,7 @@ def _meet(backend: str) -> None:
     if os.environ.get("GROUP_WORLD_SIZE", "1") != "1":
         dist.init_process_group(backend)
         return
-    # torchrun keeps one store over its restarts: what the dead wrote into it must not be read
+    # torchrun keeps one store over its restarts: entries of dead processes must not be read
     store, number, total = next(iter(rendezvous("env://")))
     store = PrefixStore(f"restart {_restarts()}", store)
     dist.init_process_group(backend, store=store, rank=number, world_size=total)
@@ -60,7 +60,7 @@ def _meet(backend: str) -> None:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Work together with the other processes that torchrun started, if it did.
+    """Join the other processes that torchrun started, if it did.
 
     Raises:
         EraseError: where another process has died.
@@ -78,8 +78,8 @@ def joined(device: torch.device) -> Iterator[None]:
             raise EraseError(
                 "all processes of this job to be alive",
                 f"an answer from fewer than {count()}",
-                "Look for what the one that died said first; started by torchrun with "
-                "--max-restarts=N, the job continues from its last checkpoint by itself.",
+                "Read the error of the process that died. With torchrun --max-restarts=N the job "
+                "continues from its last checkpoint by itself.",
             ) from error
         raise
     finally:
@@ -94,7 +94,7 @@ def add_up(*tensors: Tensor) -> None:
 
 
 def agree(values: Tensor) -> Tensor:
-    """Return the first process's `values`, so that all decide alike."""
+    """Return the first process's `values`, so that all processes decide the same."""
     if count() > 1:
         dist.broadcast(values, 0)
     return values
@@ -136,7 +136,7 @@ class _PutTogether(Function):
 def put_together(own: Tensor, rows: Tensor, total: int) -> Tensor:
     """Return all rows [R, total, C] from each process's `own` [R, m, C] at its `rows` [m].
 
-    Differentiable, to gradients that are averaged later.
+    Differentiable; the gradients are to be averaged.
     """
     whole: Tensor = _PutTogether.apply(own, rows, total)  # type: ignore[no-untyped-call]
     return whole

@@ -1,7 +1,7 @@
 """Batches of nodes with sampled neighbourhoods, by PyG's loader.
 
-For every node and hop as many neighbours as asked for are drawn, uniformly and without replacement.
-Neighbours of a node are drawn once in a batch, in the hop after the one in which it is first met.
+For every node and hop a given number of neighbours is drawn, uniformly and without replacement.
+Neighbours of a node are drawn once in a batch, in the hop after the one that first reaches it.
 PyG's compiled sampler does it where pyg-lib is installed, :class:`CSRSampler` everywhere else.
 """
 
@@ -31,8 +31,8 @@ class Sample:
 
     Attributes:
         nodes: [n] their numbers in the whole graph: the seeds, then what each hop added.
-        hops: how many nodes were there after the seeds, after the first hop, …
-        edge_index: [2, e] who hears whom, as places in `nodes`; sorted.
+        hops: the number of nodes after the seeds, after the first hop, …
+        edge_index: [2, e] receivers and senders of messages, as positions in `nodes`; sorted.
     """
 
     nodes: Tensor
@@ -97,7 +97,7 @@ class _Shuffled(Sampler[list[int]]):
 
 
 class _NodeSampler(BaseSampler):  # type: ignore[misc]
-    """PyG's interface, of which a loader of nodes needs only one half."""
+    """PyG's interface; a loader of nodes needs only one of its two methods."""
 
     def sample_from_edges(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("neighbours are sampled around nodes, not around edges")
