@@ -18,7 +18,6 @@ from torch_geometric.data import Data, InMemoryDataset
 
 import erase.data.files
 from data.test_conversion import many_columns
-from erase.data.fields import encode_labels
 from erase.data.files import (
     atomic_write,
     load_arrays,
@@ -29,6 +28,7 @@ from erase.data.files import (
     write_json,
     write_table,
 )
+from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 

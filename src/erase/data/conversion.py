@@ -13,16 +13,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.fields import (
-    MANY_NODES,
-    SPLIT_WORDS,
-    label_column,
-    node_mask,
-    not_a_graph,
-    to_names,
-    to_tensor,
-)
-from erase.data.matrices import adjacency_ends, csr_tensor, feature_matrix, is_too_large, too_large
+from erase.data.edges import adjacency_ends
+from erase.data.fields import not_a_graph, to_names, to_tensor
+from erase.data.labels import MANY_NODES, label_column
+from erase.data.matrices import csr_tensor, feature_matrix, is_too_large, too_large
+from erase.data.splits import SPLIT_WORDS, node_mask
 from erase.errors import EraseError
 
 ID_COLUMNS = ("id", "node", "name")

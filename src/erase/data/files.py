@@ -57,9 +57,12 @@ from erase.data.conversion import (
     refuse_twins,
     with_ids,
 )
-from erase.data.fields import SPLIT_WORDS, encode_labels, label_fields, split_mask, to_tensor
+from erase.data.edges import edge_ends
+from erase.data.fields import to_tensor
 from erase.data.folder import is_folder, open_folder
-from erase.data.matrices import edge_ends, feature_matrix
+from erase.data.labels import encode_labels, label_fields
+from erase.data.matrices import feature_matrix
+from erase.data.splits import SPLIT_WORDS, split_mask
 from erase.errors import EraseError
 
 ACCEPTED = (

@@ -15,7 +15,8 @@ from scipy.special import softmax
 from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
-from erase.data.fields import encode_labels, read_splits, with_labels
+from erase.data.labels import encode_labels, with_labels
+from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.random import numpy_stream

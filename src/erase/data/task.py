@@ -8,6 +8,7 @@ constructor, `NodeTask.from_data`, checks it. The user's object is never written
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,16 +22,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.data.conversion import data_from_arrays, data_from_networkx, data_from_tables
-from erase.data.fields import (
-    encode_labels,
-    field,
-    first_true,
-    node_title,
-    not_a_graph,
-    read_names,
-    read_splits,
-)
-from erase.data.matrices import node_features, undirected_edges, was_checked
+from erase.data.edges import undirected_edges
+from erase.data.features import node_features
+from erase.data.fields import field, first_true, node_title, not_a_graph, read_names, was_checked
+from erase.data.labels import encode_labels
+from erase.data.splits import read_splits
 from erase.errors import EraseError
 
 
@@ -50,6 +46,7 @@ class NodeTask:
             have for it, or its name if they were given as names.
         node_names: N names, or None; those of a graph's folder are read when they are asked for.
         notes: what was changed when the input was read, one sentence each.
+        hidden_labels: how many labels outside training and validation were dropped.
     """
 
     x: Tensor
@@ -61,6 +58,7 @@ class NodeTask:
     label_values: np.ndarray[Any, Any]
     node_names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    hidden_labels: int = 0
 
     def __post_init__(self) -> None:
         """Check that no node outside training and validation has a label."""
@@ -134,7 +132,7 @@ class NodeTask:
         numbers or names; -1, NaN, None or "" where unknown), `train_mask` and `val_mask` (or node
         numbers, also as `train_idx`, `val_idx`, …), `class_names`, `num_classes`, `class_values`,
         `node_names`. The classes are the labels that occur, unless one of the three before says
-        them, see `erase.data.fields.encode_labels`. Without a training split, every labelled node
+        them, see `erase.data.labels.encode_labels`. Without a training split, every labelled node
         outside validation and test trains.
         """
         if not isinstance(data, Data):
@@ -172,6 +170,7 @@ class NodeTask:
             label_values=label_values,
             node_names=node_names,
             notes=tuple(notes),
+            hidden_labels=int(((y >= 0) & ~(train | val)).sum()),
         )
         if "indptr" in data and was_checked(data, "edge_index"):
             vars(task)["indptr"] = data.indptr  # as if it had been computed
@@ -221,6 +220,20 @@ class NodeTask:
         return cls.from_data(
             data_from_tables(nodes, edges, id, label, features, split, source, target)
         )
+
+
+def fingerprint(tasks: Sequence[NodeTask]) -> str:
+    """Return a SHA-256 of the first task's graph and of the labels and splits of all."""
+    digest = hashlib.sha256()
+    x = tasks[0].x
+    parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
+    parts.append(tasks[0].edge_index)
+    for task in tasks:
+        parts += [task.y, task.train_mask, task.val_mask]
+    for tensor in parts:
+        digest.update(str(tuple(tensor.shape)).encode())
+        digest.update(tensor.contiguous().numpy().reshape(-1).view("u1").data)  # not copied
+    return digest.hexdigest()
 
 
 def _given_splits(
