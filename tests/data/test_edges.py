@@ -84,9 +84,58 @@ def test_adj_t_of_torch_sparse_is_read_through_its_own_conversion() -> None:
     assert task.num_edges == 10
 
 
-def test_edge_weights_are_said_to_be_unused() -> None:
-    task = NodeTask.from_data(path_graph(edge_weight=torch.ones(8)))
-    assert task.notes == ("edge_weight is not used: every edge counts the same.",)
+WEIGHTED = Data(
+    edge_index=torch.tensor([[0, 1, 0, 0, 2, 2], [1, 0, 1, 2, 2, 1]]),
+    y=torch.tensor([0, 1, 0]),
+    x=torch.ones(3, 1),
+)
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+@pytest.mark.parametrize("shape", [(6,), (6, 1)])
+def test_weights_are_added_over_repeats_and_averaged_over_directions(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    data = WEIGHTED.clone()
+    data[name] = torch.tensor([1.0, 5.0, 2.0, 4.0, 9.0, 0.5]).reshape(shape)
+    task = NodeTask.from_data(data)
+    assert task.edge_index.tolist() == [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [4.0, 4.0, 4.0, 0.5, 4.0, 0.5]
+    assert task.edge_is_given is None
+    assert any("kept" in note and "do not use them yet" in note for note in task.notes)
+
+
+def test_a_directed_graph_keeps_the_weight_of_each_direction_and_which_was_given() -> None:
+    data = WEIGHTED.clone()
+    data.edge_weight, data.directed = torch.tensor([1.0, 5.0, 2.0, 4.0, 9.0, 0.5]), True
+    task = NodeTask.from_data(data)
+    assert task.edge_weight is not None
+    assert task.edge_is_given is not None
+    assert task.edge_weight.tolist() == [3.0, 4.0, 5.0, 0.5, 4.0, 0.5]
+    assert task.edge_is_given.tolist() == [True, True, True, False, False, True]
+    assert "2 one-way edges were mirrored; their direction is kept" in " ".join(task.notes)
+
+
+def test_edges_without_weights_have_none_and_wide_attributes_are_not_used() -> None:
+    assert NodeTask.from_data(WEIGHTED).edge_weight is None
+    task = NodeTask.from_data(path_graph(edge_attr=torch.ones(8, 2)))
+    assert task.edge_weight is None
+    assert task.notes == ("edge_attr is not used: it has several columns.",)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.tensor([1.0] * 7 + [-1.0]), "edge weights from 0 on; got -1.0 at edge 7"),
+        (torch.tensor([1.0, float("nan")] + [1.0] * 6), "from 0 on; got nan at edge 1"),
+        (torch.ones(3), r"a number for each of 8 edges; got shape \[3\]"),
+        (["a"] * 8, "edge_weight as an array of numbers"),
+    ],
+)
+def test_bad_weights_are_refused(weight: Any, message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        NodeTask.from_data(path_graph(edge_weight=weight))
 
 
 @pytest.mark.parametrize("edge_index", [torch.empty(2, 0), torch.empty(2, 0, dtype=torch.long)])

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from conftest import path_graph
-from erase.data.labels import encode_labels, refuse_other_labels, with_labels
+from erase.data.labels import encode_labels, misspellings, refuse_other_labels, with_labels
 from erase.errors import EraseError
 
 NAN = float("nan")
@@ -91,7 +91,7 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": None}, r"labels in data\.y; got none\. Set y \[N\]"),
+        ({"y": None}, r"labels in data\.y, or in a column 'label'.*; got none\. Set y \[N\]"),
         ({"y": torch.tensor([0, 1, -2, 0, 1])}, r"label -2 at node 2.*set it to -1"),
         ({"num_classes": 2, "y": torch.tensor([0, 1, 1, 2, 1])}, r"0\.\.1.*label 2 at node 3"),
         (
@@ -230,3 +230,35 @@ def test_num_classes_up_to_the_number_of_nodes() -> None:
     assert len(encode_labels(Data(y=y, num_classes=1200))[1]) == 1200
     with pytest.raises(EraseError, match=r"at most 1200 classes.*got num_classes = 1201"):
         encode_labels(Data(y=y, num_classes=1201))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (
+            {"company": 50, "Company ": 40, " COMPANY": 1},
+            {"Company ": "company", " COMPANY": "company"},
+        ),
+        ({"open-source": 9, "open source": 2}, {"open source": "open-source"}),
+        ({"politician": 90, "politican": 3}, {"politican": "politician"}),  # left out
+        ({"politician": 90, "polittician": 3}, {"polittician": "politician"}),  # added
+        ({"politician": 90, "politicjan": 3}, {"politicjan": "politician"}),  # replaced
+        ({"politician": 90, "poiltician": 3}, {"poiltician": "politician"}),  # swapped
+        ({"politician": 90, "POLITICAN": 3}, {"POLITICAN": "politician"}),
+        ({"tv show": 90, "tv shows": 1}, {}),  # a short word
+        ({"politician": 90, "politican": 9}, {}),  # too many
+        ({"topic1234": 90, "topic1235": 1}, {}),  # numbered
+        ({"stat.ML": 90, "stat.ME": 1}, {}),  # codes
+        ({"positive": 90, "negative": 1}, {}),
+        ({"reading": 90, "Reading club": 1}, {}),
+    ],
+)
+def test_what_a_misspelling_is(counts: dict[str, int], expected: dict[str, str]) -> None:
+    assert misspellings(counts) == expected
+
+
+def test_numbers_with_gaps_make_no_phantom_classes() -> None:
+    y, names, values = encode_labels(Data(y=[3, 700, 3, -1, 12]))
+    assert names == ("3", "12", "700")
+    assert y.tolist() == [0, 2, 0, -1, 1]
+    assert values.tolist() == [3, 12, 700]

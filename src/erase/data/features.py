@@ -11,11 +11,10 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from erase.data.fields import field, node_title, to_tensor, was_checked
-from erase.data.matrices import csr_tensor, feature_matrix
+from erase.data.matrices import SPARSE_BELOW, csr_tensor, feature_matrix
 from erase.errors import EraseError
 from erase.random import numpy_stream
 
-SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
 STRUCTURAL_WIDTH = 128
 
 
@@ -53,6 +52,13 @@ def node_features(
         notes.append(note)
         return csr_tensor(sp.csr_matrix(x.numpy()))
     return x.clone(memory_format=torch.contiguous_format)
+
+
+def has_features(data: Data) -> bool:
+    """Say whether `data.x` has a column."""
+    x = field(data, "x")
+    shape = getattr(x, "shape", None) or np.shape(x)
+    return x is not None and len(shape) == 2 and shape[1] > 0
 
 
 def note_if_sparse(x: Tensor) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from erase.errors import EraseError
 
@@ -18,8 +18,7 @@ def field(data: Data, name: str) -> Any:
         raise not_a_graph(
             data,
             "Pass the torch_geometric Data that holds the labels: a NodeTask has none to test on, "
-            "and other graphs become a Data with erase.data.conversion.data_from_networkx, "
-            "…_from_tables.",
+            "and other graphs become a Data with erase.from_networkx or erase.from_tables.",
         )
     if name not in data:
         return None
@@ -29,7 +28,7 @@ def field(data: Data, name: str) -> Any:
 def not_a_graph(
     given: Any,
     remedy: str = "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges"
-    "); arrays go through NodeTask.from_arrays.",
+    "); arrays go through erase.from_arrays.",
 ) -> EraseError:
     """Return the error that says what a graph can be given as."""
     if isinstance(given, str | os.PathLike):
@@ -37,6 +36,12 @@ def not_a_graph(
             "a graph",
             f"{os.fspath(given)!r}",
             "Read a file with erase.read_graph(path), a dataset with erase.load_dataset(name).",
+        )
+    if isinstance(given, HeteroData):
+        return EraseError(
+            "a graph with one kind of nodes and edges",
+            "a HeteroData",
+            "Convert it: data.to_homogeneous().",
         )
     return EraseError("a graph", f"{type(given).__module__}.{type(given).__name__}", remedy)
 

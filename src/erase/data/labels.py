@@ -4,7 +4,8 @@ This still sees test labels: it is for code that scores, corrupts or stores a gr
 `NodeTask` instead.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -17,6 +18,8 @@ from torch_geometric.data import Data
 from erase.data.fields import field, first_true, node_title, read_names, to_tensor
 from erase.errors import EraseError
 
+FEW_LABELS = 0.05  # a name of so small a share of another's labels may be a misspelling of it
+MOST_COMPARED = 2000  # names; the comparison is quadratic
 MANY_NODES = 20  # from here on, values that are all different, or nearly so, are identifiers
 
 
@@ -43,7 +46,10 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
     given = field(data, "y")
     if given is None:
         raise EraseError(
-            "labels in data.y", "none", "Set y [N]: a class per node, -1 where it is unknown."
+            "labels in data.y, or in a column 'label' of a nodes table",
+            "none",
+            "Set y [N], a class per node, -1 where it is unknown; or name the column: label=….",
+            option="label",
         )
     given_names = read_names(data, "class_names")
     names = None if given_names is None else tuple(given_names)
@@ -310,6 +316,109 @@ def _encode_names(
     y = np.full(len(values), -1)
     y[known] = np.array([position[name] for name in used.tolist()], dtype=np.int64)[code]
     return torch.from_numpy(y), names, _frozen(np.array(names, dtype=str))
+
+
+def misspellings(counts: Mapping[str, int]) -> dict[str, str]:
+    """Return class names that probably mean another, more frequent class, each with that class.
+
+    These are names that differ from it by case, blanks, hyphens or underscores alone, and names of
+    few nodes (at most 5 % of the other's) that differ by one letter in one word of five letters or
+    more: left out, added, replaced, or swapped with its neighbour.
+
+    Args:
+        counts: how many nodes have each name.
+
+    >>> misspellings({"company": 90, "COMPANY": 3, "government": 80, "goverment": 2, "cs.AI": 1})
+    {'COMPANY': 'company', 'goverment': 'government'}
+    """
+    frequent = sorted(counts, key=lambda name: (-counts[name], name))
+    plain = {name: _plain_name(name) for name in frequent}
+    first: dict[str, str] = {}
+    for name in frequent:
+        first.setdefault(plain[name], name)
+    meant = {name: first[plain[name]] for name in frequent if first[plain[name]] != name}
+    total = {name: counts[name] for name in first.values()}
+    for name, other in meant.items():
+        total[other] += counts[name]
+    for name in first.values():
+        for other in first.values():
+            few = total[name] <= FEW_LABELS * total[other]
+            if few and other not in meant and _is_typo(plain[name], plain[other]):
+                meant[name] = other
+                break
+    return {name: meant.get(other, other) for name, other in meant.items()}
+
+
+def _plain_name(name: str) -> str:
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
+def _is_typo(name: str, other: str) -> bool:
+    """Say whether two names differ by one letter in one long word."""
+    if abs(len(name) - len(other)) > 1:
+        return False
+    words, others = re.findall(r"\w+", name), re.findall(r"\w+", other)
+    if len(words) != len(others):
+        return False
+    different = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
+    if len(different) != 1 or min(map(len, different[0])) < 5:
+        return False
+    a, b = (str(word) for word in sorted(different[0], key=len))
+    start = next((i for i in range(len(a)) if a[i] != b[i]), len(a))
+    if any(word[start : start + 1].isdigit() for word in (a, b)):
+        return False  # numbered classes
+    if len(a) < len(b):
+        return a[start:] == b[start + 1 :]
+    swapped = a[:start] + a[start : start + 2][::-1] + a[start + 2 :]
+    return a[start + 1 :] == b[start + 1 :] or swapped == b
+
+
+def misspelling_note(data: Data) -> str | None:
+    """Return a sentence on class names of `data` that look misspelt, if there are any."""
+    found, counts = _misspelt(data)
+    if not found:
+        return None
+    return (
+        f"Probably misspelt classes: {_misspelt_list(found, counts)}. They count as classes of "
+        "their own; merge_classes=True merges them."
+    )
+
+
+def merge_misspellings(data: Data) -> Data:
+    """Return `data` with probably misspelt class names replaced, and a note that says so."""
+    found, counts = _misspelt(data)
+    if not found:
+        return data
+    merged = copy(data)
+    column = label_column(data.y)
+    for name, other in found.items():
+        column = np.where(column == name, other, column)
+    merged.y = column
+    note = f"Misspelt classes were merged: {_misspelt_list(found, counts)}."
+    merged.notes = [*(field(data, "notes") or ()), note]
+    return merged
+
+
+def _misspelt(data: Data) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the misspelt class names of `data` with the class meant, and the count of each."""
+    given = field(data, "y")
+    if given is None or isinstance(given, Tensor) or field(data, "class_names") is not None:
+        return {}, {}
+    column = label_column(given)
+    if column.dtype.kind != "U":
+        return {}, {}
+    names, number = np.unique(column[column != ""], return_counts=True)
+    counts = dict(zip(names.tolist(), number.tolist(), strict=True))
+    return (misspellings(counts) if len(counts) <= MOST_COMPARED else {}), counts
+
+
+def _misspelt_list(found: dict[str, str], counts: dict[str, int]) -> str:
+    shown = [
+        f"{name!r} ({counts[name]}) for {other!r} ({counts[other]})"
+        for name, other in list(found.items())[:10]
+    ]
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    return ", ".join(shown) + more
 
 
 def _frozen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from erase.data.fields import to_tensor
 from erase.errors import EraseError
 
+SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
 FLOAT32_END = 2.0**128 - 2.0**103  # half a step past the largest float32: rounds to infinity
 
 
