@@ -54,7 +54,7 @@ print(peak, seconds, model.score(clean))
 
 AUDIT = """
 import time, erase
-from erase.data.fields import without_splits
+from erase.data.splits import without_splits
 graph = without_splits(erase.load_dataset("cora"))
 start = time.perf_counter()
 erase.audit(graph)

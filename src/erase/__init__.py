@@ -9,10 +9,13 @@ from erase.version import __version__
 if TYPE_CHECKING:
     from erase.audit import Audit, audit
     from erase.bench import Protocol
+    from erase.data.contract import FeatureContract
+    from erase.data.conversion import from_arrays, from_networkx
     from erase.data.datasets import load_dataset
     from erase.data.files import read_graph, write_graph
     from erase.data.folder import FolderWriter, write_folder
     from erase.data.noise import corrupt
+    from erase.data.tables import TableOptions, from_tables
     from erase.data.task import NodeTask
     from erase.errors import EraseError
     from erase.methods import ERASE, CrossEntropy, Relabelling, load_model
@@ -30,12 +33,17 @@ _HOMES = {
     "Audit": "erase.audit",
     "CrossEntropy": "erase.methods",
     "EraseError": "erase.errors",
+    "FeatureContract": "erase.data.contract",
     "FolderWriter": "erase.data.folder",
     "NodeTask": "erase.data.task",
     "Protocol": "erase.bench",
     "Relabelling": "erase.methods",
+    "TableOptions": "erase.data.tables",
     "audit": "erase.audit",
     "corrupt": "erase.data.noise",
+    "from_arrays": "erase.data.conversion",
+    "from_networkx": "erase.data.conversion",
+    "from_tables": "erase.data.tables",
     "load_dataset": "erase.data.datasets",
     "load_model": "erase.methods",
     "read_graph": "erase.data.files",
@@ -48,13 +56,18 @@ __all__ = [
     "Audit",
     "CrossEntropy",
     "EraseError",
+    "FeatureContract",
     "FolderWriter",
     "NodeTask",
     "Protocol",
     "Relabelling",
+    "TableOptions",
     "__version__",
     "audit",
     "corrupt",
+    "from_arrays",
+    "from_networkx",
+    "from_tables",
     "load_dataset",
     "load_model",
     "read_graph",

@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from erase.audit import (
     JUDGE_EPOCHS,
     Audit,
     audit,
-    check_audit,
     judge_params,
 )
 from erase.audit.report.demo import write_demo_report
@@ -46,7 +46,6 @@ from erase.bench.tune import (
     validation_tasks,
 )
 from erase.data.datasets import DATASETS, dataset_name, load_dataset, write_dataset
-from erase.data.fields import encode_labels, read_splits, without_splits
 from erase.data.files import (
     atomic_write,
     need_pyarrow,
@@ -57,7 +56,9 @@ from erase.data.files import (
     write_table,
 )
 from erase.data.folder import is_folder, write_folder
+from erase.data.labels import encode_labels
 from erase.data.noise import NOISES
+from erase.data.splits import read_splits, without_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier, Relabelling
@@ -506,7 +507,7 @@ def _fit(options: argparse.Namespace) -> None:
     if options.clean:
         _say(options, "Auditing the labels …")
         shared = {"seed": options.seed, "device": options.device}
-        dataset = dataset_name(options.graph.lower())
+        dataset = dataset_name(options.graph)
         judge = METHODS[JUDGE].preset(dataset=dataset, **judge_params(JUDGE), **shared)
         found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
         found.save(out / "audit")
@@ -578,22 +579,22 @@ def _audit(options: argparse.Namespace) -> None:
     if options.parquet:
         need_pyarrow()
     task = NodeTask.of(given)
-    check_audit(task, options.folds, options.max_false_alarms)
     out = options.out or Path("out") / f"{name}-audit"
-    out.mkdir(parents=True, exist_ok=True)  # a place one cannot write to is found before training
-    found = audit(
-        task,
-        method=judge,
-        folds=options.folds,
-        max_false_alarms=options.max_false_alarms,
-        seed=options.seed,
-        progress=not options.quiet,
-    )
+    with _writable_folder(out):
+        found = audit(
+            task,
+            method=judge,
+            folds=options.folds,
+            max_false_alarms=options.max_false_alarms,
+            seed=options.seed,
+            progress=not options.quiet,
+        )
     found = replace(found, settings={"graph": options.graph, **found.settings})
     found.save(out, parquet=options.parquet)
     summary = found.summary()
-    if unjudged := int((encode_labels(given)[0] >= 0).sum()) - summary["labels"]:
-        _say(options, f"Note: {unjudged} labels of test nodes are not judged (--all-labels).")
+    if task.hidden_labels:
+        hidden = f"{task.hidden_labels} labels of test nodes"
+        _say(options, f"Note: {hidden} are not audited (--all-labels audits them).")
     shown = [_audit_lines(found)]
     if found.decision.agreement.is_informative:
         shown.append(_issue_table(found))
@@ -605,6 +606,19 @@ def _audit(options: argparse.Namespace) -> None:
     found.to_html(out / "report.html")
     last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
     _report(options, summary, "\n\n".join(shown), last)
+
+
+@contextmanager
+def _writable_folder(folder: Path) -> Iterator[None]:
+    """Make `folder` before the work starts; take it away again where the input is refused."""
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except EraseError:
+        if is_new:
+            folder.rmdir()
+        raise
 
 
 def _audit_lines(found: Audit) -> str:
@@ -648,17 +662,17 @@ def _detection_lines(noise: str, scores: dict[str, float]) -> str:
 
 def _convert(options: argparse.Namespace) -> None:
     start = time.perf_counter()
-    graph, target = options.graph.lower(), options.target
+    graph, target = dataset_name(options.graph), options.target
     if target.suffix in (".pt", ".graphml", ".gz", ".csv", ".parquet"):
         raise EraseError("a folder or FILE.npz to write", f"{str(target)!r}", "Use one of them.")
-    if graph in DATASETS:
+    if graph is not None:
         chosen = {"seed": options.seed, **_settings(options.set, DATASETS[graph].options)}
     elif options.set:
         raise EraseError("--set with a dataset", f"{options.graph!r}", "A file has no options.")
     if target.suffix == ".npz":
-        data = load_dataset(graph, **chosen) if graph in DATASETS else _graph(options.graph)[0]
+        data = load_dataset(graph, **chosen) if graph else _graph(options.graph)[0]
         write_graph(data, target)
-    elif graph in DATASETS:
+    elif graph is not None:
         write_dataset(graph, target, **chosen)
     else:
         write_folder(_graph(options.graph)[0], target)
@@ -793,8 +807,8 @@ def _figure(options: argparse.Namespace) -> None:
 
 def _graph(name: str) -> tuple[Data, str]:
     """Return the graph and a short name for it, to call results by."""
-    if name.lower() in DATASETS:
-        return load_dataset(name.lower()), name.lower()
+    if (known := dataset_name(name)) is not None:
+        return load_dataset(known), known
     if not Path(name).exists() and not Path(name).suffix:
         raise EraseError(
             "a dataset's name or a file",
@@ -827,7 +841,7 @@ def _method(options: argparse.Namespace) -> NodeClassifier:
     changes = {"seed": options.seed, "device": options.device}
     known = {k: v for k, v in cls().get_params(deep=False).items() if k not in changes}
     changes |= _settings(options.set, known)
-    method = cls.preset(options.preset, dataset_name(options.graph.lower()), **changes)
+    method = cls.preset(options.preset, dataset_name(options.graph), **changes)
     method.check_params()
     return method
 

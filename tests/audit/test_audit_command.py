@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,32 @@ def test_json_is_the_summary_and_nothing_else(
     assert captured.err == ""
 
 
+def test_labels_splits_edges_features_and_folds_are_each_checked_once(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    for place in (
+        "erase.data.task.encode_labels",
+        "erase.cli.encode_labels",
+        "erase.data.task.read_splits",
+        "erase.cli.read_splits",
+        "erase.data.task.undirected_edges",
+        "erase.data.task.node_features",
+        "erase.audit.out_of_fold.check_folds",
+    ):
+        module, name = place.rsplit(".", 1)
+        original = getattr(import_module(module), name)
+
+        def count(*args: Any, name: str = name, original: Any = original, **options: Any) -> Any:
+            calls[name] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(place, count)
+    assert main(["audit", str(graph), "--out", str(tmp_path / "out"), "--quiet", *QUICK]) == 0
+    assert set(calls.values()) == {1}
+    assert len(calls) == 5
+
+
 def test_quiet_says_nothing(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +125,7 @@ def test_all_labels_are_judged_where_asked_for(
 ) -> None:
     main(["audit", str(graph), "--out", str(tmp_path), *QUICK])
     assert len(pd.read_csv(tmp_path / "issues.csv")) == 90
-    assert "30 labels of test nodes are not judged (--all-labels)" in capsys.readouterr().err
+    assert "30 labels of test nodes are not audited (--all-labels" in capsys.readouterr().err
     main(["audit", str(graph), "--out", str(tmp_path), "--all-labels", *QUICK])
     assert len(pd.read_csv(tmp_path / "issues.csv")) == 120
     assert "--all-labels" not in capsys.readouterr().err

@@ -29,7 +29,7 @@ from erase.audit.detectors import (
 from erase.audit.out_of_fold import OutOfFold, out_of_sample
 from erase.bench import PROTOCOLS, given_labels
 from erase.data.datasets import load_dataset
-from erase.data.fields import encode_labels
+from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS

@@ -37,7 +37,7 @@ from erase.bench.studies import STUDIES, Grid, Study, check
 from erase.bench.tables import FORMATS, Table, build
 from erase.cli import main
 from erase.data.datasets import DATASETS, DatasetSpec
-from erase.data.fields import encode_labels
+from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS

@@ -9,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+import erase
 from conftest import path_graph, rare_features
-from erase.data.conversion import data_from_tables
+from erase.data.tables import from_tables
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 
@@ -111,8 +112,9 @@ def test_from_networkx() -> None:
     assert task.y[3:].tolist() == [-1, -1]
     assert task.train_index.tolist() == [0, 1]
     assert task.val_index.tolist() == [2]
-    assert task.x[4].tolist() == [70, 2.0, 0.5]
-    assert "Columns that hold no numbers are ignored: 'home'." in task.notes
+    assert task.x[4].tolist() == pytest.approx([2**0.5, 2.0, 0.5, 1, 0, 0])
+    assert task.node_ids == ("ann", "bob", "cem", "dan", "eve")
+    assert "Features: 6 from numbers: 'age'; vectors: 'taste'; categories: 'home'." in task.notes
 
 
 def test_an_undirected_networkx_graph_has_no_one_way_edges() -> None:
@@ -128,19 +130,21 @@ def test_from_networkx_with_chosen_attributes() -> None:
     graph = friends().to_directed()
     nx.set_node_attributes(graph, {"ann": 0, "bob": 1, "dan": 1}, "team")
     task = NodeTask.from_networkx(graph, label="team", features="age", split="nowhere")
-    assert task.x.flatten().tolist() == [30, 40, 50, 60, 70]
+    assert task.x.flatten().tolist() == pytest.approx([-(2**0.5), -(0.5**0.5), 0, 0.5**0.5, 2**0.5])
     assert task.y.tolist() == [0, 1, -1, 1, -1]
     assert task.label_values.tolist() == [0, 1]
     both = NodeTask.from_networkx(graph, features=["taste", "age"])
-    assert both.x[1].tolist() == [0, 1, 40]
+    assert both.x[1].tolist() == pytest.approx([-(0.5**0.5), 0, 1])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"label": "colour"}, r"'colour'; got \['label', 'split', 'age'.*label=…"),
-        ({"features": ["size"]}, "'size'"),
-        ({"features": ["home"]}, "numbers; got something else in 'home'.*leave it out"),
+        ({"features": ["size"]}, "'size'.*features=…"),
+        ({"id": "home"}, "got id=…. Leave out id=…"),
+        ({"weight": "km"}, "edges with an attribute 'km'; got none"),
+        ({"colour": "red"}, r"options among id, name, label.*; got colour=…"),
     ],
 )
 def test_from_networkx_refuses_attributes_that_are_not_there(
@@ -150,18 +154,25 @@ def test_from_networkx_refuses_attributes_that_are_not_there(
         NodeTask.from_networkx(friends(), **arguments)
 
 
-def test_a_node_without_a_feature_is_named() -> None:
+def test_a_node_without_a_feature_gets_the_median_or_is_named() -> None:
     graph = friends()
     del graph.nodes["dan"]["age"]
-    with pytest.raises(EraseError, match=r"nan at node 3 \('dan'\)"):
-        NodeTask.from_networkx(graph, features="age")
+    task = NodeTask.from_networkx(graph, features="age")
+    assert task.x[3].tolist() == pytest.approx(((45 - 47) / np.std([30, 40, 50, 45, 70]),))
+    assert "Missing values became the column's median: 1 in 'age'." in task.notes
+    with pytest.raises(EraseError, match="the column 'age'; got none in row 3"):
+        NodeTask.from_networkx(graph, features="age", strict=True)
 
 
 @pytest.mark.parametrize("vectors", [[[1.0], [1.0, 2.0]], [["a"], ["b"]], [[[1.0]], [[2.0]]]])
 def test_vectors_that_do_not_make_a_matrix_are_ignored(vectors: list[Any]) -> None:
     nodes = pd.DataFrame({"id": [1, 2], "label": [0, 1], "v": vectors})
     task = NodeTask.from_tables(nodes, pd.DataFrame({"a": [1], "b": [2]}))
-    assert task.notes[0] == "Columns that hold no numbers are ignored: 'v'."
+    assert task.notes[0] == ("Not used as features: 'v': values that are neither numbers nor text.")
+
+
+# the columns `size`, standardised, and `old` of these tables
+SCALED = [[-(1.8**0.5), 1], [-(0.2**0.5), 0], [0.2**0.5, 1], [1.8**0.5, 1]]
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -175,19 +186,25 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             "remark": list("abcd"),
         }
     )
-    edges = pd.DataFrame({"weight": [1, 1], "source": [10, 20], "target": [30, 40]})
+    edges = pd.DataFrame(
+        {"weight": [1, 2], "source": [10, 20], "target": [30, 40], "since": [1999, 2001]}
+    )
     return nodes, edges
 
 
 def test_from_tables() -> None:
     task = NodeTask.of(tables())
     assert task.node_names == ("10", "20", "30", "40")
-    assert task.x.tolist() == [[1, 1], [2, 0], [3, 1], [4, 1]]
+    assert task.node_ids == (10, 20, 30, 40)
+    np.testing.assert_allclose(task.x.numpy(), SCALED, rtol=1e-6)
     assert task.edge_index.tolist() == [[0, 1, 2, 3], [2, 3, 0, 1]]
     assert task.y.tolist() == [0, 1, -1, -1]
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [1, 2, 1, 2]
     assert task.notes[:2] == (
-        "Columns of the edges are ignored: 'weight'.",
-        "Columns that hold no numbers are ignored: 'remark'.",
+        "Columns of the edges are ignored: 'since'.",
+        "Not used as features: 'remark': values that are all different and look like identifiers "
+        "(to use one, name it: features=…).",
     )
 
 
@@ -195,7 +212,19 @@ def test_from_tables_with_chosen_columns() -> None:
     nodes, edges = tables()
     nodes = nodes.rename(columns={"id": "key", "label": "kind", "split": "use"})
     edges = edges.rename(columns={"source": "from", "target": "to"})
-    task = NodeTask.from_tables(nodes, edges, "key", "kind", ["old"], "use", "to", "from")
+    task = NodeTask.from_tables(
+        nodes,
+        edges,
+        id="key",
+        label="kind",
+        features=["old"],
+        split="use",
+        source="to",
+        target="from",
+        weight="since",
+    )
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [1999, 2001, 1999, 2001]
     assert task.x.tolist() == [[1], [0], [1], [1]]
     assert task.train_index.tolist() == [0, 1]
     assert task.edge_index.tolist() == [[0, 1, 2, 3], [2, 3, 0, 1]]
@@ -223,7 +252,7 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         ((tables()[0], tables()[1][["source"]]), r"a column 'target'; got \['source'\]. Add"),
         ((tables()[0], tables()[1][["target", "weight"]]), "'target' for both ends. Name them sou"),
         ((pd.DataFrame(), tables()[1]), r"a column 'id'; got \[\]"),
-        ((tables()[0].drop(columns="label"), tables()[1]), "'label'.*Add it"),
+        ((tables()[0].drop(columns="label"), tables()[1]), "'label' of a nodes table; got none"),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
         (changed(0, size=["1", "2", "3", "?"]), r"numbers in the column 'size'; got '\?' in row 3"),
         (changed(0, size=[1, "two", "three", 4]), "'size'; got 'two' in row 1. Correct it, leave"),
@@ -233,7 +262,9 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         (changed(0, size=[np.ones(2) * 1j] * 4), "real numbers in the column 'size'; got complex"),
         (changed(0, size=[1, 1e300, 3, 4]), r"1e\+300 at row 1 of the column 'size'.*rescale"),
         (changed(0, size=[[1.0], [1.0], [1e300], [1.0]]), r"1e\+300 at row 2 of the column 'size'"),
-        (changed(0, size=["1", "2", "", "4"]), r"finite features; got nan at node 2 \('30'\)"),
+        (changed(0, size=[1, 2, np.inf, 4]), "finite numbers in the column 'size'; got inf in row"),
+        (changed(1, weight=[1, -1]), "edge weights from 0 on; got -1.0 at edge 1"),
+        (changed(1, weight=["heavy", "light"]), "column 'weight' of the edges; got 'heavy'"),
         (changed(0, label=[0, 1, 1, 1j]), "whole numbers, or names; got complex128"),
         (
             (pd.concat([tables()[0], tables()[0]["size"]], axis=1), tables()[1]),
@@ -263,9 +294,10 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 def test_ids_in_a_named_index_are_used(name: str) -> None:
     nodes, edges = tables()
     indexed = nodes.rename(columns={"id": name}).set_index(name)
-    for task in (NodeTask.from_tables(indexed, edges), NodeTask.from_tables(indexed, edges, name)):
+    for options in ({}, {"id": name}):
+        task = NodeTask.from_tables(indexed, edges, **options)
         assert task.node_names == ("10", "20", "30", "40")
-        assert task.x.tolist() == [[1, 1], [2, 0], [3, 1], [4, 1]]
+        np.testing.assert_allclose(task.x.numpy(), SCALED, rtol=1e-6)
     assert indexed.index.name == name
 
 
@@ -276,10 +308,10 @@ def test_a_column_of_ids_goes_before_a_named_index() -> None:
     assert task.num_features == 2
 
 
-def test_text_that_reads_as_numbers_is_numbers_and_other_text_is_ignored() -> None:
-    task = NodeTask.from_tables(*changed(0, size=["1", "2.5", "3", "4"], old=list("1abc")))
-    assert task.x.flatten().tolist() == [1, 2.5, 3, 4]
-    assert "Columns that hold no numbers are ignored: 'old', 'remark'." in task.notes
+def test_text_that_reads_as_numbers_is_numbers_and_codes_are_left_out() -> None:
+    task = NodeTask.from_tables(*changed(0, size=["1", "2", "3", "4"], old=list("1abc")))
+    np.testing.assert_allclose(task.x.flatten(), np.array(SCALED)[:, 0], rtol=1e-6)
+    assert "Not used as features: 'old', 'remark': values that are all different" in task.notes[1]
 
 
 @pytest.mark.parametrize("dtype", ["string", object])
@@ -313,18 +345,19 @@ def many_columns(n: int = 30) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_columns_of_identifiers_are_left_out_of_the_features_and_told() -> None:
     task = NodeTask.from_tables(*many_columns())
     nodes, edges = many_columns()
-    used = ["x0", "year", "size", "share", "old"]
-    np.testing.assert_allclose(task.x.numpy(), nodes[used].astype(np.float32))
-    assert task.notes[:3] == (
-        "Columns that hold no numbers are ignored: 'url'.",
-        "Not used as features: 3 columns: 'row', 'paper', 'tweet'. Whole numbers that are all "
-        "different look like identifiers; to use such a column, name it in features=…, or call it "
-        "x0.",
-        "Features: 5 columns: 'x0', 'year', 'size', 'share', 'old'.",
+    own = nodes[["year", "size", "share"]]
+    expected = nodes[["x0"]].join((own - own.mean()) / own.std(ddof=0)).join(nodes[["old"]])
+    np.testing.assert_allclose(task.x.numpy(), expected.astype(np.float32), atol=1e-6)
+    assert task.notes[:2] == (
+        "Not used as features: 'row', 'paper', 'tweet', 'url': values that are all different and "
+        "look like identifiers (to use one, name it: features=…).",
+        "Features: 5 from numbers: 'x0', 'year', 'size', 'share'; true or false: 'old'.",
     )
     chosen = NodeTask.from_tables(nodes, edges, features=["paper", "size"])
-    np.testing.assert_allclose(chosen.x.numpy(), nodes[["paper", "size"]].astype(np.float32))
-    assert chosen.notes[0] == "Features: 2 columns: 'paper', 'size'."
+    used = nodes[["paper", "size"]]
+    expected = (used - used.mean()) / used.std(ddof=0)
+    np.testing.assert_allclose(chosen.x.numpy(), expected, atol=1e-6)
+    assert chosen.notes[0] == "Features: 2 from numbers: 'paper', 'size'."
 
 
 def test_networkx_attributes_that_are_identifiers_are_left_out() -> None:
@@ -332,8 +365,8 @@ def test_networkx_attributes_that_are_identifiers_are_left_out() -> None:
     for node in graph:
         graph.nodes[node].update(label=node % 2, key=5 * node, size=0.5 * node, at=[node])
     task = NodeTask.of(graph)
-    assert task.x.tolist() == [[0.5 * node, node] for node in range(20)]
-    assert "Features: 2 columns: 'size', 'at'." in task.notes
+    assert task.x[:, 1].tolist() == [*range(20)]
+    assert "Features: 2 from numbers: 'size'; vectors: 'at'." in task.notes
 
 
 def test_in_a_small_graph_no_column_is_an_identifier() -> None:
@@ -353,7 +386,7 @@ def test_in_a_small_graph_no_column_is_an_identifier() -> None:
 )
 def test_what_an_identifier_is(column: list[Any], is_feature: bool) -> None:
     nodes, edges = many_columns()
-    data = data_from_tables(nodes[["name", "label"]].assign(value=column), edges)
+    data = from_tables(nodes[["name", "label"]].assign(value=column), edges)
     assert ("x" in data) == is_feature
 
 
@@ -362,7 +395,7 @@ def test_many_features_are_counted_and_the_first_named() -> None:
     wide = pd.DataFrame(0.5, index=range(30), columns=[f"w{j}" for j in range(12)])
     task = NodeTask.from_tables(nodes[["name", "label"]].join(wide), edges)
     names = ", ".join(f"'w{j}'" for j in range(10))
-    assert task.notes[0] == f"Features: 12 columns: {names} and 2 more."
+    assert task.notes[0] == f"Features: 12 from numbers: {names} and 2 more."
 
 
 @pytest.mark.parametrize(
@@ -372,5 +405,75 @@ def test_only_the_names_of_written_features_make_identifiers_features(
     name: str, is_feature: bool
 ) -> None:
     nodes, edges = many_columns()
-    data = data_from_tables(nodes[["name", "label"]].assign(**{name: range(30)}), edges)
+    data = from_tables(nodes[["name", "label"]].assign(**{name: range(30)}), edges)
     assert ("x" in data) == is_feature
+
+
+@pytest.mark.parametrize("column", ["name", "title"])
+def test_names_stand_beside_ids(column: str) -> None:
+    nodes, edges = changed(0, **{column: ["Ann", "Bob", None, "Ann"]})
+    options = {} if column == "name" else {"name": column}
+    task = NodeTask.from_tables(nodes, edges, **options)
+    assert task.node_ids == (10, 20, 30, 40)
+    assert task.node_names == ("Ann", "Bob", "30", "Ann")
+    assert column not in {each.name for each in task.feature_contract.columns}
+    assert task.edge_index.tolist() == [[0, 1, 2, 3], [2, 3, 0, 1]]
+
+
+def test_a_name_column_alone_is_the_id() -> None:
+    nodes, edges = tables()
+    task = NodeTask.from_tables(nodes.rename(columns={"id": "name"}), edges)
+    assert task.node_ids == (10, 20, 30, 40)
+    assert task.node_names == ("10", "20", "30", "40")
+
+
+def test_missing_features_of_arrays_become_the_median_or_are_refused() -> None:
+    x = np.array([[1.0, np.nan], [np.nan, 5.0], [3.0, 5.0], [9.0, 0.0]])
+    for given in (x, sp.csr_matrix(x)):
+        task = NodeTask.from_arrays([(0, 1)], [0, 1, 0, 1], given)
+        assert task.x.to_dense().tolist() == [[1, 5], [3, 5], [3, 5], [9, 0]]
+        assert "2 missing feature values in 2 columns became the column's median." in task.notes
+        with pytest.raises(EraseError, match="finite features; got nan at node 0"):
+            NodeTask.from_arrays([(0, 1)], [0, 1, 0, 1], given, strict=True)
+    assert np.isnan(x).sum() == 2
+
+
+def test_the_entries_of_an_adjacency_matrix_are_weights_unless_all_are_one() -> None:
+    matrix = sp.csr_matrix(([2.0, 1.0], ([0, 1], [1, 2])), shape=(3, 3))
+    task = NodeTask.from_arrays(matrix, [0, 1, 0])
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [2, 2, 1, 1]
+    assert NodeTask.from_arrays(matrix != 0, [0, 1, 0]).edge_weight is None
+    assert NodeTask.of(erase.from_arrays(matrix, None), labelled=False).num_nodes == 3
+
+
+def test_networkx_weights_and_directions_are_kept() -> None:
+    graph = nx.DiGraph(friends().edges)
+    graph.add_nodes_from(friends().nodes(data=True))
+    graph.edges["ann", "cem"]["km"] = 3.0
+    task = NodeTask.from_networkx(graph, weight="km", directed=True)
+    assert task.edge_weight is not None
+    assert task.edge_is_given is not None
+    assert task.edge_weight.tolist() == [3, 3, 1, 1]
+    assert int(task.edge_is_given.sum()) == 2
+
+
+def test_misspelt_classes_are_told_and_merged_where_asked_for() -> None:
+    n = 60
+    label = ["government", "company"] * 30
+    label[0], label[1] = "goverment", "COMPANY"
+    nodes = pd.DataFrame({"id": range(n), "label": label})
+    edges = pd.DataFrame({"source": [0], "target": [1]})
+    task = NodeTask.from_tables(nodes, edges)
+    assert task.num_classes == 4
+    assert (
+        "Probably misspelt classes: 'COMPANY' (1) for 'company' (29), 'goverment' (1) for "
+        "'government' (29). They count as classes of their own; merge_classes=True merges them."
+    ) in task.notes
+    merged = NodeTask.from_tables(nodes, edges, merge_classes=True)
+    assert merged.class_names == ("company", "government")
+    assert "Misspelt classes were merged: 'COMPANY' (1) for 'company' (29)" in " ".join(
+        merged.notes
+    )
+    from_arrays = NodeTask.from_arrays([(0, 1)], label, merge_classes=True)
+    assert torch.equal(from_arrays.y, merged.y)

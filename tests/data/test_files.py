@@ -18,7 +18,6 @@ from torch_geometric.data import Data, InMemoryDataset
 
 import erase.data.files
 from data.test_conversion import many_columns
-from erase.data.fields import encode_labels
 from erase.data.files import (
     atomic_write,
     load_arrays,
@@ -29,6 +28,7 @@ from erase.data.files import (
     write_json,
     write_table,
 )
+from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 
@@ -301,7 +301,7 @@ def any_graph(draw: st.DrawFn) -> Data:
 def test_any_graph_comes_back(form: str, data: Data, tmp_path: Path) -> None:
     back = read_graph(store(data, tmp_path, form))
     same_task(data, back)
-    assert torch.equal(back.x, data.x)
+    assert torch.equal(back.x.to_dense(), data.x)
     assert torch.equal(back.edge_index, data.edge_index)
     assert torch.equal(back.test_mask, data.test_mask)
 
@@ -456,8 +456,10 @@ def test_graphml(name: str, tmp_path: Path) -> None:
     task = NodeTask.from_data(data)
     assert task.node_names == ("ann", "bob", "cem")
     assert task.label_values[task.y[:2]].tolist() == ["red", "blue"]
-    assert task.x.flatten().tolist() == [1.5, 2.5, 3.5]
+    assert task.x.flatten().tolist() == pytest.approx([-(1.5**0.5), 0, 1.5**0.5])
     assert task.edge_index.tolist() == [[0, 2], [2, 0]]
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -475,10 +477,10 @@ def test_a_folder_written_by_hand(tmp_path: Path) -> None:
     data = read_graph(tmp_path)
     assert data.node_names == ["a", "b", "c"]
     assert data.edge_index.tolist() == [[0, 1], [1, 2]]
-    with pytest.raises(EraseError, match=r"nan at node 1 \('b'\). Fill the gap"):
-        NodeTask.from_data(data)
-    data.x = data.x.nan_to_num()
+    assert "Missing values became the column's median: 1 in 'size'." in data.notes
     assert NodeTask.from_data(data).y.tolist() == [1, 0, -1]
+    with pytest.raises(EraseError, match=r"every row of the column 'size'; got none in row 1"):
+        read_graph(tmp_path, strict=True)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -488,7 +490,7 @@ def test_files_and_tables_have_the_same_features(suffix: str, tmp_path: Path) ->
         write_table(table, tmp_path / f"{name}.{suffix}")
     read, given = NodeTask.of(read_graph(tmp_path)), NodeTask.from_tables(nodes, edges)
     assert read.notes == given.notes
-    assert torch.equal(read.x, given.x)
+    torch.testing.assert_close(read.x, given.x)
     assert read.num_features == 5
 
 
@@ -547,14 +549,16 @@ def test_npz_with_the_names_of_from_arrays(train: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("y", ["y", "labels"])
-def test_npz_without_labels_says_so(y: str, tmp_path: Path) -> None:
+def test_npz_without_labels_is_a_graph_to_predict_on(y: str, tmp_path: Path) -> None:
     adjacency = sp.eye_array(3, format="csr")
     parts = {"data": adjacency.data, "indices": adjacency.indices, "indptr": adjacency.indptr}
     benchmark = {f"adj_{name}": part for name, part in parts.items()} | {"adj_shape": (3, 3)}
     arrays = {"edge_index": np.array([[0], [1]])} if y == "y" else benchmark
-    np.savez(tmp_path / "g.npz", **arrays)
-    with pytest.raises(EraseError, match=rf"an array {y} \[N\]; got .* in 'g.npz'. Add {y}: a cl"):
-        read_graph(tmp_path / "g.npz")
+    np.savez(tmp_path / "g.npz", **arrays, x=np.ones((3, 1)), attr_matrix=np.ones((3, 1)))
+    data = read_graph(tmp_path / "g.npz")
+    assert NodeTask.of(data, labelled=False).num_nodes == 3
+    with pytest.raises(EraseError, match=r"labels in data.y.*; got none. Set y \[N\]"):
+        NodeTask.of(data)
 
 
 def test_a_refused_pt_is_told_in_one_plain_sentence(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from torch_geometric.data import Data
 
 import erase.data.folder
-from erase.data.fields import Names, encode_labels, split_mask
+from erase.data.fields import Names, was_checked
 from erase.data.files import read_graph, write_graph
 from erase.data.folder import MANIFEST, FolderWriter, open_folder, write_folder
-from erase.data.matrices import was_checked
+from erase.data.labels import encode_labels
+from erase.data.splits import split_mask
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 

@@ -12,7 +12,7 @@ from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.data.fields import encode_labels
+from erase.data.labels import encode_labels
 from erase.data.noise import NOISES, corrupt, flip, one_way, pair, published_draw, symmetric
 from erase.errors import EraseError
 from erase.random import numpy_stream

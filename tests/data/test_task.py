@@ -186,9 +186,10 @@ def test_what_is_not_a_graph_is_refused(build: Any, thing: Any, message: str) ->
 
 
 def test_a_heterogeneous_graph_and_a_pair_of_arrays_are_refused() -> None:
-    for thing in (HeteroData(), (np.eye(2), np.eye(2))):
-        with pytest.raises(EraseError, match="Pass a torch_geometric Data"):
-            NodeTask.of(thing)
+    with pytest.raises(EraseError, match=r"a HeteroData. Convert it: data.to_homogeneous\(\)"):
+        NodeTask.of(HeteroData())
+    with pytest.raises(EraseError, match="Pass a torch_geometric Data"):
+        NodeTask.of((np.eye(2), np.eye(2)))
     with pytest.raises(EraseError, match="Pass a torch_geometric Data"):
         NodeTask.from_tables(pd.DataFrame({"id": [1]}), np.eye(2))
 
@@ -243,3 +244,40 @@ def test_a_large_graph_passes_the_door_in_linear_time() -> None:
     adjacency = sp.coo_matrix((np.ones(e), edges), shape=(n, n)).tocsr()
     both_ways = adjacency + adjacency.T
     assert task.num_edges == both_ways.nnz - np.count_nonzero(both_ways.diagonal())
+
+
+def test_a_graph_to_predict_on_needs_no_labels() -> None:
+    unlabelled = path_graph(y=None, train_mask=None, val_mask=None)
+    with pytest.raises(EraseError, match=r"labels in data.y"):
+        NodeTask.of(unlabelled)
+    task = NodeTask.of(unlabelled, labelled=False)
+    expected = NodeTask.of(path_graph())
+    assert torch.equal(task.x, expected.x)
+    assert torch.equal(task.edge_index, expected.edge_index)
+    assert task.y.tolist() == [-1] * 5
+    assert task.num_classes == 0
+    assert not (task.train_mask | task.val_mask).any()
+
+
+def test_labels_of_a_graph_to_predict_on_are_not_read() -> None:
+    for graph in (path_graph(), path_graph(y=["wrong"]), NodeTask.of(path_graph())):
+        task = NodeTask.of(graph, labelled=False)
+        assert task.y.tolist() == [-1] * 5
+        assert task.class_names == ()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_number_of_nodes_to_predict_on_comes_from_num_nodes_or_features(n: int) -> None:
+    edges = torch.tensor([[0], [1]])
+    assert NodeTask.of(Data(edge_index=edges, num_nodes=n), labelled=False).num_nodes == n
+    assert NodeTask.of(Data(edge_index=edges, x=torch.ones(n, 1)), labelled=False).num_nodes == n
+    with pytest.raises(EraseError, match="the number of nodes; got neither num_nodes nor x"):
+        NodeTask.of(Data(edge_index=edges), labelled=False)
+
+
+def test_a_task_has_ids_and_names() -> None:
+    task = NodeTask.of(path_graph(node_ids=[7, 8, 9, 10, 11], node_names=list("abcde")))
+    assert task.node_ids == (7, 8, 9, 10, 11)
+    assert task.node_names == ("a", "b", "c", "d", "e")
+    with pytest.raises(EraseError, match="5 node_ids, one each; got 2"):
+        NodeTask.of(path_graph(node_ids=[1, 2]))

@@ -12,7 +12,7 @@ from erase.audit.decision import Agreement, Decision, Estimate
 from erase.audit.detectors import DETECTORS
 from erase.audit.out_of_fold import OutOfFold
 from erase.audit.result import Audit
-from erase.audit.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, check_audit, judge_params
+from erase.audit.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, judge_params
 
 __all__ = [
     "DETECTORS",
@@ -25,7 +25,6 @@ __all__ = [
     "Estimate",
     "OutOfFold",
     "audit",
-    "check_audit",
     "judge_params",
 ]
 

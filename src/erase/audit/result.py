@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from erase.audit.decision import Decision, verdicts
-from erase.data.fields import encode_labels, label_fields, with_labels
 from erase.data.files import StrPath, write_json, write_table
+from erase.data.labels import encode_labels, label_fields, with_labels
 from erase.errors import EraseError
 
 

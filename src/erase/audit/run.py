@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from erase.audit.decision import Decision, decide
 from erase.audit.neighbours import neighbour_evidence
-from erase.audit.out_of_fold import OutOfFold, check_folds, out_of_sample
+from erase.audit.out_of_fold import OutOfFold, out_of_sample
 from erase.audit.result import Audit
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -58,8 +58,13 @@ def audit(
     """
     start = time.perf_counter()
     judge = _judge(method, seed, device)
+    if not SHARE.accepts(max_false_alarms):
+        raise EraseError(
+            "max_false_alarms, a share from 0 to 1",
+            repr(max_false_alarms),
+            "Pass max_false_alarms=0.2, for example.",
+        )
     task = NodeTask.of(graph)
-    check_audit(task, folds, max_false_alarms)
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)
@@ -101,17 +106,6 @@ def audit(
         notes=(*task.notes, *_notes(task, out_of_fold.given, folds, made), *_doubt(decision)),
         seconds=time.perf_counter() - start,
     )
-
-
-def check_audit(task: NodeTask, folds: int, max_false_alarms: float) -> None:
-    """Raise an EraseError where a graph cannot be audited, or not as it is asked for."""
-    if not SHARE.accepts(max_false_alarms):
-        raise EraseError(
-            "max_false_alarms, a share from 0 to 1",
-            repr(max_false_alarms),
-            "Pass max_false_alarms=0.2, for example.",
-        )
-    check_folds(task, folds)
 
 
 def judge_params(method: str) -> dict[str, Any]:

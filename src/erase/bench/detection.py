@@ -18,7 +18,7 @@ from erase.audit import DETECTORS, FOLDS, JUDGE, Audit, Decision, OutOfFold, jud
 from erase.audit.decision import decide
 from erase.audit.detectors import Detection
 from erase.bench.records import Cell
-from erase.data.fields import encode_labels
+from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS

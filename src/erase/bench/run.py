@@ -12,8 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.bench.records import Cell
-from erase.data.fields import encode_labels, read_splits, refuse_other_labels
+from erase.data.labels import encode_labels, refuse_other_labels
 from erase.data.noise import Draw, Matrix, corrupt
+from erase.data.splits import read_splits
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.random import numpy_stream

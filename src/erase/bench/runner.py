@@ -42,8 +42,9 @@ from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
 from erase.data.datasets import DATASETS, dataset_name, load_dataset
-from erase.data.fields import encode_labels, read_splits
 from erase.data.files import atomic_write, read_graph
+from erase.data.labels import encode_labels
+from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, NodeClassifier

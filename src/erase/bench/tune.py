@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,13 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from sklearn.base import clone
-from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.audit.report.drawing import Slice, slices
 from erase.bench.records import locked
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.files import read_json, write_json, write_table
-from erase.data.task import NodeTask
+from erase.data.task import NodeTask, fingerprint
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.methods.base import Number, OneOf, Range
@@ -397,27 +395,8 @@ def _settings(
         "seeds": list(seeds),
         "seed": seed,
         "validation_labels": len(tasks[0].val_index),
-        "graph_sha256": _fingerprint(tasks),
+        "graph_sha256": fingerprint(tasks),
     }
-
-
-def _fingerprint(tasks: Sequence[NodeTask]) -> str:
-    """Return a digest of what the tasks hold."""
-    digest = sha256()
-
-    def add(tensor: Tensor) -> None:
-        digest.update(repr(tuple(tensor.shape)).encode())
-        digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
-
-    x = tasks[0].x
-    sparse = x.layout == torch.sparse_csr
-    for part in (x.crow_indices(), x.col_indices(), x.values()) if sparse else (x,):
-        add(part)
-    add(tasks[0].edge_index)
-    for task in tasks:
-        for part in (task.y, task.train_mask, task.val_mask):
-            add(part)
-    return digest.hexdigest()
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:

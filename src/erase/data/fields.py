@@ -1,420 +1,79 @@
-"""What a PyG ``Data`` holds, read and checked field by field: labels, splits, names.
-
-This still sees test labels: it is for those who score, corrupt or store a graph. Methods get a
-`NodeTask` instead. Edges and features are read in `erase.data.matrices`.
-"""
+"""The fields of a PyG ``Data``: one by its name, as a tensor, or as names."""
 
 import os
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from erase.errors import EraseError
 
-MANY_NODES = 20  # from here on, values that are all different, or nearly so, are identifiers
 
-SPLIT_WORDS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
-_SPLIT_FORMS = ("mask", "idx", "index", "indices")
-
-
-def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
-    """Return every label of `data` as y [N] int64 (-1: unknown), the K class names and values.
-
-    This still sees test labels: it is for those who score or corrupt a graph, not for methods.
-    y holds class indices 0..K-1, and values[k] is the label that stands for class k. The classes
-    are the labels that occur, sorted: labels 1, 2, 3 are three classes. A graph that says its
-    classes has all of them, whether they occur or not:
-
-    - `data.class_names`: number labels are indices of it, and name labels are among it.
-    - `data.num_classes`: number labels are in 0..num_classes-1.
-    - `data.class_values`: K numbers; number labels are among them, and `class_names` names them.
-
-    The values are the names where labels are names, or are numbers that stand for them:
-    ``data.label_kind == "names"``.
-
-    >>> encode_labels(Data(y=["b", None, "a"]))
-    (tensor([ 1, -1,  0]), ('a', 'b'), array(['a', 'b'], dtype='<U1'))
-    >>> encode_labels(Data(y=[30, -1, 10]))
-    (tensor([ 1, -1,  0]), ('10', '30'), array([10, 30]))
-    """
-    given = field(data, "y")
-    if given is None:
-        raise EraseError(
-            "labels in data.y", "none", "Set y [N]: a class per node, -1 where it is unknown."
+def field(data: Data, name: str) -> Any:
+    """Return `data[name]`, or None; getattr would answer with what PyG infers."""
+    if not isinstance(data, Data):
+        raise not_a_graph(
+            data,
+            "Pass the torch_geometric Data that holds the labels: a NodeTask has none to test on, "
+            "and other graphs become a Data with erase.from_networkx or erase.from_tables.",
         )
-    given_names = read_names(data, "class_names")
-    names = None if given_names is None else tuple(given_names)
-    if names is not None and len(set(names)) < len(names):
-        raise EraseError(
-            "different class_names", "a name that occurs twice", "Rename one, or merge the classes."
-        )
-    values = label_column(given)
-    if values.size == 0:
-        raise EraseError("a graph with nodes", "0 nodes", "Check how the graph was read.")
-    if values.dtype.kind == "U":
-        return _encode_names(values, names)
-    labels = torch.from_numpy(_whole_labels(values))
-    numbers = _class_numbers(data, labels, names)
-    y, known = _positions(labels, numbers)
-    if bool((wrong := (labels != -1) & ~known).any()):
-        where = node_title(first_true(wrong), field(data, "node_names"))
-        raise _wrong_label(data, numbers, f"label {int(labels[wrong][0])} at {where}")
-    names = names or tuple(map(str, numbers.tolist()))
-    named = field(data, "label_kind") == "names"
-    return y, names, _frozen(np.array(names, dtype=str) if named else numbers.numpy())
+    if name not in data:
+        return None
+    return data[name]
 
 
-def _class_numbers(data: Data, labels: Tensor, names: tuple[str, ...] | None) -> Tensor:
-    """Return the K different numbers that stand for classes in `labels`, by class."""
-    if (told := field(data, "class_values")) is not None:
-        return _given_numbers(told, names)
-    if names is not None:
-        return torch.arange(len(names))
-    if (told := field(data, "num_classes")) is not None:
-        k, n = _class_count(told), len(labels)
-        if k > max(1000, n):  # N × K arrays would fill the memory
-            raise EraseError(
-                f"at most {max(1000, n)} classes on a graph of {n} nodes",
-                f"num_classes = {k}",
-                "Lower it, or leave it out: the classes are then the labels that occur.",
-            )
-        return torch.arange(k)
-    used: Tensor = labels[labels >= 0].unique()
-    _refuse_identifiers("numbers", used.numpy(), len(labels), "class_values")
-    return used
-
-
-def _given_numbers(told: Any, names: tuple[str, ...] | None) -> Tensor:
-    """Return `class_values` as [K] int64, checked."""
-    numbers = to_tensor(told, "class_values")
-    whole = numbers.long()
-    is_right = numbers.dim() == 1 and bool(((whole == numbers) & (whole >= 0)).all())
-    if not is_right or whole.unique().numel() < whole.numel():
-        raise EraseError(
-            "class_values, different whole numbers from 0 on", f"{told!r}", "Correct them."
-        )
-    if names is not None and len(names) != whole.numel():
-        raise EraseError(
-            f"{len(names)} class_values, one for each of class_names",
-            f"{whole.numel()}",
-            "Correct one of them.",
-        )
-    return whole.clone()
-
-
-def _positions(labels: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where each label stands among `numbers`, -1 if it does not, and whether it does."""
-    k = numbers.numel()
-    if torch.equal(numbers, torch.arange(k)):
-        known = (labels >= 0) & (labels < k)
-        return labels, known
-    ordered, order = numbers.sort()
-    place = torch.searchsorted(ordered, labels).clamp_(max=k - 1)
-    known = ordered[place] == labels
-    return torch.where(known, order[place], -1), known
-
-
-def _wrong_label(data: Data, numbers: Tensor, got: str) -> EraseError:
-    """Return the error for a number label that stands for no class."""
-    k = numbers.numel()
-    if "class_values" in data:
-        shown = ", ".join(map(str, numbers[:10].tolist())) + (", …" if k > 10 else "")
+def not_a_graph(
+    given: Any,
+    remedy: str = "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges"
+    "); arrays go through erase.from_arrays.",
+) -> EraseError:
+    """Return the error that says what a graph can be given as."""
+    if isinstance(given, str | os.PathLike):
         return EraseError(
-            f"labels among class_values ({shown}), or -1 where unknown",
-            got,
-            "Correct it, set it to -1, or add it to class_values.",
+            "a graph",
+            f"{os.fspath(given)!r}",
+            "Read a file with erase.read_graph(path), a dataset with erase.load_dataset(name).",
         )
-    if "class_names" in data or "num_classes" in data:
-        named = "class_names" in data
-        remedy = "give class_values, the number of each class" if named else "raise num_classes"
+    if isinstance(given, HeteroData):
         return EraseError(
-            f"labels in 0..{k - 1} ({k} classes), or -1 where unknown",
-            got,
-            f"Correct it, set it to -1, or {remedy}.",
+            "a graph with one kind of nodes and edges",
+            "a HeteroData",
+            "Convert it: data.to_homogeneous().",
         )
-    return EraseError("labels from 0 on, or -1 where unknown", got, "Correct it, or set it to -1.")
+    return EraseError("a graph", f"{type(given).__module__}.{type(given).__name__}", remedy)
 
 
-def _refuse_identifiers(kind: str, used: np.ndarray[Any, Any], n: int, remedy: str) -> None:
-    """Refuse labels of which nearly every node has its own; N × K arrays would fill the memory."""
-    if n >= MANY_NODES and len(used) >= 0.9 * n:
-        raise EraseError(
-            f"{kind} of classes, which nodes share",
-            f"{len(used)} {kind} on {n} nodes, the first is {used.tolist()[0]!r}",
-            f"These look like identifiers: take the classes as labels, or set {remedy}.",
-        )
-
-
-def label_fields(
-    y: np.ndarray[Any, Any], class_names: Sequence[str], values: np.ndarray[Any, Any]
-) -> dict[str, Any]:
-    """Return the fields of a Data that `encode_labels` reads as these: its inverse.
-
-    `y` [N] becomes the labels that stand for classes, "" or -1 where unknown. The names of all
-    classes are kept, and their numbers where these are not 0..K-1.
-
-    >>> label_fields(np.array([1, -1, 0]), ["10", "30"], np.array([10, 30]))
-    {'y': array([30, -1, 10]), 'class_names': ['10', '30'], 'class_values': [10, 30]}
-    """
-    is_named = values.dtype.kind == "U"
-    labels = np.append(values, "" if is_named else -1)[y]
-    fields: dict[str, Any] = {"y": labels, "class_names": list(class_names)}
-    if (numbers := own_numbers(values)) is not None:
-        fields["class_values"] = numbers
-    return fields
-
-
-def own_numbers(values: np.ndarray[Any, Any]) -> list[int] | None:
-    """Return the numbers that stand for classes, None where these are 0..K-1 or names do."""
-    is_usual = values.dtype.kind == "U" or np.array_equal(values, np.arange(len(values)))
-    return None if is_usual else values.tolist()
-
-
-def with_labels(
-    data: Data,
-    y: np.ndarray[Any, Any],
-    class_names: Sequence[str],
-    values: np.ndarray[Any, Any],
-) -> Data:
-    """Return a copy of `data` with other labels: y [N] class indices, -1 where unknown."""
-    copied = copy(data)
-    for name, value in label_fields(y, class_names, values).items():
-        is_number = isinstance(value, np.ndarray) and value.dtype.kind != "U"
-        copied[name] = torch.from_numpy(value) if is_number else value
-    return copied
-
-
-def refuse_other_labels(
-    classes: np.ndarray[Any, Any], values: np.ndarray[Any, Any], what: str
-) -> None:
-    """Refuse to compare predictions among `classes` with labels that `what` gives as `values`.
-
-    They are of one kind, names or numbers, and have a class in common. A label of a class that is
-    not predicted is no error: predictions there are wrong.
-    """
-    if classes.dtype.kind != values.dtype.kind or not np.isin(values, classes).any():
-        raise EraseError(
-            f"labels like those of the fit, {_kind(classes)}",
-            f"{what} with {_kind(values)}",
-            "Give both graphs their labels in one form: the same names, or the same numbers.",
-        )
-
-
-def _kind(values: np.ndarray[Any, Any]) -> str:
-    """Return what labels are, and a few of them."""
-    shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
-    return f"{'class names' if values.dtype.kind == 'U' else 'class numbers'} ({shown})"
-
-
-def label_column(given: Any) -> np.ndarray[Any, Any]:
-    """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown."""
+def to_tensor(given: Any, name: str = "values") -> Tensor:
+    """Return numbers as a tensor that may share their memory (torch takes plain arrays only)."""
     if isinstance(given, Tensor):
-        labels = given.detach().cpu().to_dense()  # as float64: numpy has no bfloat16
-        column = (labels.double() if labels.is_floating_point() else labels).numpy()
-    elif isinstance(given, np.ma.MaskedArray):
-        column = np.ma.getdata(given).astype(object)
-        column[np.ma.getmaskarray(given)] = None
-    elif isinstance(given, list | tuple):
-        try:  # through objects, or numpy would turn None and NaN beside names into names
-            column = np.array(given, dtype=object)
-        except ValueError:
-            raise EraseError(
-                "one label per node, y of shape [N]",
-                "entries of different shapes",
-                "Give each node one class number or name.",
-            ) from None
-    else:
-        column = np.asarray(given)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise EraseError(
-            "one label per node, y of shape [N]",
-            f"shape {list(column.shape)}",
-            "Take y.argmax(1) of one-hot labels; a node has one class here.",
-        )
-    if column.dtype.kind in "biufU":
-        return column
-    if column.dtype.kind in "cmMV":
-        raise EraseError(
-            "labels that are whole numbers, or names",
-            f"{column.dtype}",
-            "Number the classes 0, 1, 2, …, or give their names.",
-        )
-    text = np.fromiter((isinstance(value, str) for value in column), bool, len(column))
-    empty = np.fromiter((isinstance(each, str) and not each for each in column), bool, len(column))
-    missing = pd.isna(column) | empty
-    if text.any() and (text | missing).all():
-        return np.where(missing, "", column).astype(str)
-    if not (text & ~missing).any() and not _any_complex(column):
-        try:
-            return np.where(missing, np.nan, column).astype(np.float64)
-        except (TypeError, ValueError):
-            pass
-    raise EraseError(
-        "labels that are all whole numbers or all names",
-        f"{next(value for value in column[~missing])!r} among others",
-        "Use one kind; leave unknown labels as -1, None or empty.",
-    )
-
-
-def _any_complex(values: np.ndarray[Any, Any]) -> bool:
-    return any(isinstance(value, complex | np.complexfloating) for value in values)
-
-
-def _class_count(given: Any) -> int:
-    """Return `num_classes` as a whole number from 1 on."""
+        return given.detach().cpu()
     try:
-        if int(given) == given and given >= 1:
-            return int(given)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise EraseError(
-        "num_classes as a whole number from 1 on", f"{given!r}", "Correct it, or leave it out."
-    )
-
-
-def _whole_labels(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return number labels as fresh [N] int64, -1 where NaN."""
-    if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), -1, values)
-        if (wrong := ~np.isfinite(values) | (values != np.rint(values))).any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise EraseError(
-                "labels that are whole numbers, or names",
-                f"{values[i]} at node {i}",
-                "Number the classes 0, 1, 2, …; a quantity to predict is not a class.",
-            )
-    return values.astype(np.int64)
-
-
-def _encode_names(
-    values: np.ndarray[Any, Any], names: tuple[str, ...] | None
-) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
-    """Return name labels as `encode_labels` promises."""
-    known = values != ""
-    used, code = np.unique(values[known], return_inverse=True)
-    if names is None:
-        _refuse_identifiers("names", used, len(values), "class_names")
-        names = tuple(used.tolist())
-    position = {name: k for k, name in enumerate(names)}
-    if strange := [name for name in used.tolist() if name not in position]:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
         raise EraseError(
-            f"labels among class_names ({', '.join(names[:10])}{', …' if len(names) > 10 else ''})",
-            f"{strange[0]!r} at node {int(np.flatnonzero(values == strange[0])[0])}",
-            "Correct the label, or add it to class_names.",
-        )
-    y = np.full(len(values), -1)
-    y[known] = np.array([position[name] for name in used.tolist()], dtype=np.int64)[code]
-    return torch.from_numpy(y), names, _frozen(np.array(names, dtype=str))
+            f"{name} as an array of numbers", "rows of different lengths", "Make them equally long."
+        ) from None
+    if array.dtype.kind not in "biufc":
+        got = repr(given) if given is None or isinstance(given, str) else str(array.dtype)
+        raise EraseError(f"{name} as an array of numbers", got, "Turn them into numbers.")
+    if array.dtype == np.longdouble:  # which torch does not know
+        array = array.astype(np.float64)
+    return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
 
 
-def split_mask(data: Data, part: str, num_nodes: int) -> Tensor | None:
-    """Return the nodes of `part` ("train", "val" or "test") as a fresh mask [N] bool, if given.
-
-    A bare `data.train`, `data.val` or `data.test` counts where it holds bools or whole numbers:
-    unlike `train_mask`, it may be another thing of the user's, such as the values of edges.
-    """
-    names = [f"{word}_{form}" for form in _SPLIT_FORMS for word in SPLIT_WORDS[part]]
-    for name in names:
-        if (value := field(data, name)) is not None:
-            return node_mask(value, num_nodes, name)
-    for name in SPLIT_WORDS[part]:
-        if _holds_nodes(value := field(data, name)):
-            return node_mask(value, num_nodes, name)
-    return None
+def first_true(mask: Tensor) -> int:
+    """Return the first position where `mask` [N] holds."""
+    return int(mask.nonzero()[0])
 
 
-def _holds_nodes(value: Any) -> bool:
-    """Say whether `value` is a column of bools or whole numbers."""
-    if not isinstance(value, Tensor | np.ndarray | list | tuple):
-        return False
-    try:
-        nodes = to_tensor(value)
-    except EraseError:
-        return False
-    return nodes.dim() == 1 and not (nodes.is_floating_point() or nodes.is_complex())
-
-
-@dataclass(frozen=True, eq=False)
-class Splits:
-    """Who trains, who chooses the epoch and who is asked at the end: three masks [N] bool.
-
-    Attributes:
-        train: the training split; where none is given, every labelled node of no other split.
-        val: the validation split, or nobody.
-        test: the test split; where none is given, every node of no other split.
-        train_is_given: whether there was a training split.
-    """
-
-    train: Tensor
-    val: Tensor
-    test: Tensor
-    train_is_given: bool
-
-
-def read_splits(data: Data, y: Tensor) -> Splits:
-    """Return the splits of `data` with labels `y` [N]: the one place that decides them."""
-    nobody = torch.zeros(y.numel(), dtype=torch.bool)
-    train, val, test = (split_mask(data, part, y.numel()) for part in ("train", "val", "test"))
-    given = train is not None
-    val = nobody if val is None else val
-    if train is None:
-        train = (y >= 0) & ~val & (~test if test is not None else ~nobody)
-    return Splits(train, val, ~train & ~val if test is None else test, given)
-
-
-def without_splits(data: Data) -> Data:
-    """Return a copy of `data` without its splits, in which every labelled node trains."""
-    copied = copy(data)
-    for words in SPLIT_WORDS.values():
-        names = [*words, *(f"{word}_{form}" for word in words for form in _SPLIT_FORMS)]
-        for name in names:
-            if name in copied and (name not in words or _holds_nodes(copied[name])):
-                del copied[name]
-    return copied
-
-
-def node_mask(value: Any, n: int, name: str) -> Tensor:
-    """Return a mask [N] or node numbers as a fresh mask [N] bool."""
-    nodes = to_tensor(value, name)
-    if nodes.dim() == 2 and nodes.size(1) == 1:
-        nodes = nodes[:, 0]
-    if nodes.dim() != 1:
-        raise EraseError(
-            f"one split, {name} of shape [{n}]",
-            f"shape {list(nodes.shape)}",
-            f"Choose a column: data.{name} = data.{name}[:, 0].",
-        )
-    if nodes.numel() and (nodes.is_floating_point() or nodes.is_complex()):
-        raise EraseError(
-            f"{name} as a bool mask or node numbers", f"{nodes.dtype}", "Convert it with .bool()."
-        )
-    # 0/1 for every node: as node numbers it would only say "0 and 1" over and over
-    is_mask = nodes.numel() == n > 2 and bool(((nodes == 0) | (nodes == 1)).all())
-    if nodes.dtype == torch.bool or is_mask:
-        if nodes.numel() != n:
-            raise EraseError(
-                f"{name} with one entry for each of {n} nodes",
-                f"{nodes.numel()} entries",
-                "Make the mask as long as y.",
-            )
-        return nodes.bool().clone()
-    nodes = nodes.long()
-    if bool((wrong := (nodes < 0) | (nodes >= n)).any()):
-        raise EraseError(
-            f"node numbers 0..{n - 1} in {name}",
-            f"{int(nodes[wrong][0])} at position {first_true(wrong)}",
-            "Count nodes from 0, or give a bool mask.",
-        )
-    return torch.zeros(n, dtype=torch.bool).index_fill_(0, nodes, True)
+def node_title(i: int, names: Sequence[str] | None) -> str:
+    """Return how a message names node i."""
+    if names is None or i >= len(names):  # too few names: `read_names` tells
+        return f"node {i}"
+    return f"node {i} ({names[i]!r})"
 
 
 class Names(Sequence[str]):
@@ -467,65 +126,16 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
-def field(data: Data, name: str) -> Any:
-    """Return `data[name]`, or None; getattr would answer with what PyG infers."""
-    if not isinstance(data, Data):
-        raise not_a_graph(
-            data,
-            "Pass the torch_geometric Data that holds the labels: a NodeTask has none to test on, "
-            "and other graphs become a Data with erase.data.conversion.data_from_networkx, "
-            "…_from_tables.",
-        )
-    if name not in data:
-        return None
-    return data[name]
+def mark_checked(data: Data) -> None:
+    """Say that `edge_index` and `x` of `data` keep the promises of `NodeTask` as they are.
+
+    The mark lies on these two tensors, not on `data`: a copy of `data` keeps it, and another tensor
+    in the place of one of them is checked like anybody's.
+    """
+    vars(data)["_checked"] = (field(data, "edge_index"), field(data, "x"))
 
 
-def not_a_graph(
-    given: Any,
-    remedy: str = "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges"
-    "); arrays go through NodeTask.from_arrays.",
-) -> EraseError:
-    """Return the error that says what a graph can be given as."""
-    if isinstance(given, str | os.PathLike):
-        return EraseError(
-            "a graph",
-            f"{os.fspath(given)!r}",
-            "Read a file with erase.read_graph(path), a dataset with erase.load_dataset(name).",
-        )
-    return EraseError("a graph", f"{type(given).__module__}.{type(given).__name__}", remedy)
-
-
-def to_tensor(given: Any, name: str = "values") -> Tensor:
-    """Return numbers as a tensor that may share their memory (torch takes plain arrays only)."""
-    if isinstance(given, Tensor):
-        return given.detach().cpu()
-    try:
-        array = np.asarray(given)
-    except (TypeError, ValueError):
-        raise EraseError(
-            f"{name} as an array of numbers", "rows of different lengths", "Make them equally long."
-        ) from None
-    if array.dtype.kind not in "biufc":
-        got = repr(given) if given is None or isinstance(given, str) else str(array.dtype)
-        raise EraseError(f"{name} as an array of numbers", got, "Turn them into numbers.")
-    if array.dtype == np.longdouble:  # which torch does not know
-        array = array.astype(np.float64)
-    return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
-
-
-def first_true(mask: Tensor) -> int:
-    """Return the first position where `mask` [N] holds."""
-    return int(mask.nonzero()[0])
-
-
-def node_title(i: int, names: Sequence[str] | None) -> str:
-    """Return how a message names node i."""
-    if names is None or i >= len(names):  # too few names: `read_names` tells
-        return f"node {i}"
-    return f"node {i} ({names[i]!r})"
-
-
-def _frozen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    values.flags.writeable = False
-    return values
+def was_checked(data: Data, name: str) -> bool:
+    """Say whether `data[name]` is a tensor that `mark_checked` saw."""
+    value = field(data, name)
+    return value is not None and any(value is each for each in vars(data).get("_checked", ()))

@@ -48,18 +48,22 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.conversion import (
+from erase.data.conversion import from_arrays, read_networkx
+from erase.data.edges import edge_ends, edge_weights
+from erase.data.fields import to_tensor
+from erase.data.folder import is_folder, open_folder
+from erase.data.labels import encode_labels, label_fields, merge_misspellings
+from erase.data.matrices import feature_matrix
+from erase.data.splits import SPLIT_WORDS, split_mask
+from erase.data.tables import (
     ID_COLUMNS,
+    TableOptions,
     choose_column,
-    data_from_arrays,
-    data_from_networkx,
-    data_from_tables,
-    refuse_twins,
+    read_csv,
+    read_tables,
+    table_options,
     with_ids,
 )
-from erase.data.fields import SPLIT_WORDS, encode_labels, label_fields, split_mask, to_tensor
-from erase.data.folder import is_folder, open_folder
-from erase.data.matrices import edge_ends, feature_matrix
 from erase.errors import EraseError
 
 ACCEPTED = (
@@ -67,7 +71,6 @@ ACCEPTED = (
     "(.csv or .parquet)"
 )
 _MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
-_GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing number in a CSV
 
 StrPath = str | os.PathLike[str]
 
@@ -176,12 +179,23 @@ def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:
         return arrays, json.loads((file.metadata() or {}).get("json", "null"))
 
 
-def read_graph(path: StrPath) -> Data:
-    """Return the graph in a file or folder, test labels included; the module says which formats."""
+def read_graph(path: StrPath, **options: Any) -> Data:
+    """Return the graph in a file or folder, test labels included; the module says which formats.
+
+    Args:
+        path: a file or folder.
+        **options: the attributes of `erase.data.tables.TableOptions`. Those that name columns are
+            for tables and GraphML.
+    """
     path = _existing(path)
+    chosen = table_options(options)
+    if path.is_dir() and not is_folder(path):
+        return _read_tables(path, chosen)
+    if not path.name.lower().endswith((".graphml", ".graphml.gz")):
+        chosen.refuse_columns(f"{path.name!r}, which has no tables")
     if path.is_dir():
-        return open_folder(path) if is_folder(path) else _read_tables(path)
-    readers: dict[str, Callable[[Path], Data]] = {
+        return open_folder(path)
+    readers: dict[str, Callable[[Path, TableOptions], Data]] = {
         ".npz": _read_npz,
         ".pt": _read_pt,
         ".graphml": _read_graphml,
@@ -190,13 +204,13 @@ def read_graph(path: StrPath) -> Data:
     for suffix, reader in readers.items():
         if path.name.lower().endswith(suffix):
             with _readable(path, f"a graph in a {suffix} file"):
-                return reader(path)
+                return reader(path, chosen)
     raise EraseError(
         f"a graph file: {ACCEPTED}", f"{path.name!r}", "Convert it, or correct the ending."
     )
 
 
-def _read_npz(path: Path) -> Data:
+def _read_npz(path: Path, options: TableOptions) -> Data:
     # opened here, for np.load leaves a broken file open
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         if "edge_index" in file:
@@ -210,27 +224,30 @@ def _read_npz(path: Path) -> Data:
                 f"{', '.join(file.files) or 'no array'} in {path.name!r}",
                 "Write the file with erase.write_graph, or name the arrays so.",
             )
-        if y not in file:
-            raise EraseError(
-                f"the labels of the nodes, an array {y} [N]",
-                f"{', '.join(file.files)} in {path.name!r}",
-                f"Add {y}: a class per node, -1 where it is unknown.",
-            )
-        data = data_from_arrays(edges, file[y], x)
+        data = from_arrays(
+            edges,
+            file.get(y),
+            x,
+            edge_weight=file.get("edge_weight"),
+            directed=options.directed or bool(file.get("directed", False)),
+            strict=options.strict,
+        )
         words = [word for each in SPLIT_WORDS.values() for word in each]
         for key in file.files:
             if key.split("_")[0] in words:
                 name = f"{key}_mask" if key in words else key
                 if name == key or name not in file:
                     data[name] = to_tensor(file[key], key)
-        for key in ("node_names", "class_names", "class_values"):
+        if "feature_contract" in file:
+            data.feature_contract = json.loads(str(file["feature_contract"]))
+        for key in ("node_names", "node_ids", "feature_names", "class_names", "class_values"):
             if key in file:
                 try:
                     data[key] = file[key].tolist()
                 except ValueError:  # an array of Python objects, as old files have: a pickle
                     note = f"{key} is ignored: it is pickled, and no pickle is opened."
                     data.notes = [*data.to_dict().get("notes", ()), note]
-    return data
+    return merge_misspellings(data) if options.merge_classes else data
 
 
 def _npz_matrix(file: Any, name: str, dense: str) -> Any:
@@ -241,7 +258,14 @@ def _npz_matrix(file: Any, name: str, dense: str) -> Any:
     return file.get(dense)
 
 
-def _read_pt(path: Path) -> Data:
+def _read_pt(path: Path, options: TableOptions) -> Data:
+    data = _load_pt(path)
+    if options.directed:
+        data.directed = True
+    return merge_misspellings(data) if options.merge_classes else data
+
+
+def _load_pt(path: Path) -> Data:
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
@@ -276,7 +300,7 @@ def _read_pt(path: Path) -> Data:
     )
 
 
-def _read_graphml(path: Path) -> Data:
+def _read_graphml(path: Path, options: TableOptions) -> Data:
     import networkx
 
     text = path.read_bytes()
@@ -285,7 +309,8 @@ def _read_graphml(path: Path) -> Data:
     guard = expat.ParserCreate()
     guard.EntityDeclHandler = _refuse_entities
     guard.Parse(text, True)
-    return data_from_networkx(networkx.read_graphml(io.BytesIO(text)))
+    graph = networkx.read_graphml(io.BytesIO(text))
+    return read_networkx(graph, options)
 
 
 def _refuse_entities(name: str, *_: Any) -> None:
@@ -296,7 +321,7 @@ def _refuse_entities(name: str, *_: Any) -> None:
     )
 
 
-def _read_tables(path: Path) -> Data:
+def _read_tables(path: Path, options: TableOptions) -> Data:
     tables = {}
     for name in ("nodes", "edges"):
         found = [file for end in (".csv", ".parquet") if (file := path / f"{name}{end}").is_file()]
@@ -307,16 +332,20 @@ def _read_tables(path: Path) -> Data:
                 "A graph's folder has one nodes table and one edges table.",
             )
         with _readable(found[0], f"a table of {name}"):
-            tables[name] = _read_table(found[0], name)
+            if found[0].suffix == ".parquet":
+                need_pyarrow()
+                tables[name] = pd.read_parquet(found[0])
+            else:
+                tables[name] = read_csv(found[0], name, options)
         if name == "edges" and found[0].suffix == ".csv":
-            _refuse_ids_as_header(tables["nodes"], tables["edges"])
-    return data_from_tables(tables["nodes"], tables["edges"])
+            _refuse_ids_as_header(tables["nodes"], tables["edges"], options.id)
+    return read_tables(tables["nodes"], tables["edges"], options)
 
 
-def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
+def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame, id: str | None) -> None:
     """Refuse a file of edges that starts with an edge: it would be lost as a header."""
-    nodes = with_ids(nodes, None)
-    ids = set(nodes[choose_column(nodes.columns, None, ID_COLUMNS, 0)].astype(str))
+    nodes = with_ids(nodes, id)
+    ids = set(nodes[choose_column(nodes.columns, id, ID_COLUMNS, 0, "id")].astype(str))
     header = [str(name) for name in edges.columns[:2]]
     if len(header) == 2 and ids.issuperset(header) and header != ["source", "target"]:
         raise EraseError(
@@ -324,33 +353,6 @@ def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame) -> None:
             f"the ids of two nodes, {header[0]!r} and {header[1]!r}",
             "Add a first line that says source,target.",
         )
-
-
-def _read_table(path: Path, name: str) -> pd.DataFrame:
-    if path.suffix == ".parquet":
-        need_pyarrow()
-        return pd.read_parquet(path)
-    # as a row, for pandas renames the second of two equal names
-    first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-    refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
-    columns = pd.read_csv(path, nrows=0).columns
-    if name == "nodes":
-        words = [choose_column(columns, None, ID_COLUMNS, 0), "label", "split"]
-    else:
-        words = ["source", "target", *columns[:2]]
-    # Words are taken as written: 007 keeps its zeros, and NA is a name, not a gap.
-    table = pd.read_csv(
-        path,
-        dtype={word: str for word in words if word in columns},
-        keep_default_na=False,
-        na_values={column: _GAPS for column in columns if column not in words},
-    )
-    if "label" in table:
-        known = table["label"] != ""
-        numbers = pd.to_numeric(table["label"].where(known), errors="coerce")
-        if numbers.notna().equals(known):
-            table["label"] = numbers
-    return table
 
 
 def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
@@ -391,24 +393,34 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
     elif x is not None:
         parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr, "shape": x.shape}
         arrays |= {f"x_{part}": np.asarray(value) for part, value in parts.items()}
-    if "node_names" in data:
-        arrays["node_names"] = np.array(data.node_names, dtype=str)
+    for key in ("node_names", "node_ids", "feature_names"):
+        if key in data:
+            arrays[key] = np.array(data[key], dtype=str)
+    if (weight := edge_weights(data, arrays["edge_index"].shape[1])) is not None:
+        arrays["edge_weight"] = weight.numpy()
+    if "directed" in data:
+        arrays["directed"] = np.array(bool(data.directed))
+    if "feature_contract" in data:
+        arrays["feature_contract"] = np.array(json.dumps(data.feature_contract))
     return arrays | {f"{part}_mask": mask.numpy() for part, mask in _masks(data, y.numel()).items()}
 
 
 def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
     y, class_names, values = encode_labels(data)
     n = y.numel()
-    ids = np.array(data.node_names if "node_names" in data else range(n), dtype=object)
+    key = "node_ids" if "node_ids" in data else "node_names"
+    ids = np.array(data[key] if key in data else range(n), dtype=object)
     if len(set(ids)) != n:
         raise EraseError(
-            f"{n} different node_names",
+            f"{n} different {key}",
             f"{len(set(ids))}",
             "Make them different, or write FILE.npz, which does not need them to be.",
         )
     named = values.dtype.kind == "U" or "class_names" in data
     names = np.array([*(class_names if named else values.tolist()), None], dtype=object)
     nodes = {"id": ids, "label": names[y.numpy()]}
+    if "node_names" in data and list(map(str, ids)) != list(data.node_names):
+        nodes["name"] = np.array(data.node_names, dtype=object)
     split = np.full(n, None, dtype=object)
     for part, mask in _masks(data, n).items():
         if (twice := mask.numpy() & (split != None)).any():  # noqa: E711  (elementwise)
@@ -430,7 +442,10 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
         dense = x.numpy() if isinstance(x, Tensor) else x.toarray()
         nodes |= {f"x{j}": dense[:, j] for j in range(dense.shape[1])}
     source, target = (ids[end.numpy()] for end in edge_ends(data, n))
-    return pd.DataFrame(nodes), pd.DataFrame({"source": source, "target": target})
+    edges = {"source": source, "target": target}
+    if (weight := edge_weights(data, len(source))) is not None:
+        edges["weight"] = weight.numpy()
+    return pd.DataFrame(nodes), pd.DataFrame(edges)
 
 
 def _masks(data: Data, n: int) -> dict[str, Tensor]:

@@ -37,28 +37,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.fields import (
-    SPLIT_WORDS,
-    Names,
-    encode_labels,
-    field,
-    label_fields,
-    node_mask,
-    own_numbers,
-    read_names,
-    split_mask,
-    to_tensor,
-)
-from erase.data.matrices import (
-    edge_ends,
-    edge_notes,
-    feature_matrix,
-    mark_checked,
-    note_if_sparse,
-    refuse_infinite,
-    refuse_strangers,
-    was_checked,
-)
+from erase.data.edges import edge_ends, edge_notes, edge_weights, refuse_strangers
+from erase.data.features import note_if_sparse, refuse_infinite
+from erase.data.fields import Names, field, mark_checked, read_names, to_tensor, was_checked
+from erase.data.labels import encode_labels, label_fields, own_numbers
+from erase.data.matrices import feature_matrix
+from erase.data.splits import SPLIT_WORDS, node_mask, split_mask
 from erase.errors import EraseError
 
 MANIFEST = "graph.json"
@@ -234,7 +218,8 @@ def write_folder(data: Data, path: StrPath) -> None:
         if names is not None:
             writer.add_names(names)
         writer.add_edges(edge_ends(data, n))
-        writer.notes += edge_notes(data, 0, 0, 0)
+        if edge_weights(data, edge_ends(data, n)[0].numel()) is not None:
+            writer.notes.append("Edge weights are not kept in a folder.")
         x = field(data, "x")
         if x is None:
             return

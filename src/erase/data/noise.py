@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from erase.data.fields import encode_labels, read_splits, with_labels
+from erase.data.labels import encode_labels, with_labels
 from erase.data.node_noise import (
     Labelled,
     NodeNoise,
@@ -21,6 +21,7 @@ from erase.data.node_noise import (
     instance,
     topology,
 )
+from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.random import numpy_stream

@@ -8,6 +8,7 @@ constructor, `NodeTask.from_data`, checks it. The user's object is never written
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,17 +21,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.conversion import data_from_arrays, data_from_networkx, data_from_tables
-from erase.data.fields import (
-    encode_labels,
-    field,
-    first_true,
-    node_title,
-    not_a_graph,
-    read_names,
-    read_splits,
-)
-from erase.data.matrices import node_features, undirected_edges, was_checked
+from erase.data.contract import FeatureContract
+from erase.data.conversion import from_arrays, from_networkx
+from erase.data.edges import undirected_edges
+from erase.data.features import has_features, node_features
+from erase.data.fields import field, first_true, node_title, not_a_graph, read_names, was_checked
+from erase.data.labels import encode_labels, misspelling_note
+from erase.data.splits import read_splits
+from erase.data.tables import from_tables
 from erase.errors import EraseError
 
 
@@ -48,8 +46,16 @@ class NodeTask:
         class_names: K names.
         label_values: [K], what stands for class k in a prediction: the number that the labels
             have for it, or its name if they were given as names.
-        node_names: N names, or None; those of a graph's folder are read when they are asked for.
+        node_names: N names that people read, or None; those of a graph's folder are read when they
+            are asked for.
         notes: what was changed when the input was read, one sentence each.
+        hidden_labels: how many labels outside training and validation were dropped.
+        node_ids: N ids that join the nodes with the user's tables, or None.
+        edge_weight: [E] float32 weights from 0 on, the same for both directions unless the graph is
+            directed; None where all edges count the same. Kept; no method uses it yet.
+        edge_is_given: [E] bool, of a directed graph: whether this direction was given or is a
+            mirror image. Kept; no method uses it.
+        contract: what the features are, see `feature_contract`.
     """
 
     x: Tensor
@@ -61,6 +67,11 @@ class NodeTask:
     label_values: np.ndarray[Any, Any]
     node_names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
+    hidden_labels: int = 0
+    node_ids: Sequence[Any] | None = None
+    edge_weight: Tensor | None = None
+    edge_is_given: Tensor | None = None
+    contract: FeatureContract | None = None
 
     def __post_init__(self) -> None:
         """Check that no node outside training and validation has a label."""
@@ -88,6 +99,11 @@ class NodeTask:
         return self.x.size(1)
 
     @property
+    def feature_contract(self) -> FeatureContract:
+        """What the features are and how to make them for another graph."""
+        return self.contract or FeatureContract(self.num_features)
+
+    @property
     def num_classes(self) -> int:
         """K."""
         return len(self.class_names)
@@ -113,58 +129,83 @@ class NodeTask:
         return replace(self, y=self.y.where(self.train_mask, -1), val_mask=nobody)
 
     @classmethod
-    def of(cls, graph: Any) -> NodeTask:
-        """Return the task of a Data, a networkx graph, a (nodes, edges) table pair, or a task."""
-        if isinstance(graph, NodeTask):
-            return graph
-        if isinstance(graph, Data):
-            return cls.from_data(graph)
-        networkx = sys.modules.get("networkx")
-        if networkx is not None and isinstance(graph, networkx.Graph):
-            return cls.from_networkx(graph)
-        if isinstance(graph, tuple) and len(graph) == 2:
-            return cls.from_tables(*graph)
-        raise not_a_graph(graph)
+    def of(
+        cls, graph: Any, *, labelled: bool = True, contract: FeatureContract | None = None
+    ) -> NodeTask:
+        """Return the task of a Data, a networkx graph, a (nodes, edges) table pair, or a task.
+
+        Args:
+            graph: one of these.
+            labelled: False for a graph to predict on, which needs no labels; see `from_data`.
+            contract: the features a fitted model expects. Tables and networkx graphs are read by
+                it; other graphs are refused where their features are not the same.
+        """
+        if not isinstance(graph, NodeTask):
+            networkx = sys.modules.get("networkx")
+            if networkx is not None and isinstance(graph, networkx.Graph):
+                graph = from_networkx(graph, contract=_of_table(contract))
+            elif isinstance(graph, tuple) and len(graph) == 2:
+                graph = from_tables(*graph, contract=_of_table(contract))
+            elif not isinstance(graph, Data):
+                raise not_a_graph(graph)
+            task = cls.from_data(graph, labelled=labelled)
+        else:
+            task = graph if labelled else graph.without_labels()
+        if contract is not None:
+            contract.check(task.feature_contract)
+        return task
+
+    def without_labels(self) -> NodeTask:
+        """Return the same graph without any label, to predict on."""
+        nobody = torch.zeros_like(self.train_mask)
+        return replace(
+            self,
+            y=torch.full_like(self.y, -1),
+            train_mask=nobody,
+            val_mask=nobody,
+            class_names=(),
+            label_values=np.empty(0, dtype=np.int64),
+        )
 
     @classmethod
-    def from_data(cls, data: Data) -> NodeTask:
+    def from_data(cls, data: Data, *, labelled: bool = True) -> NodeTask:
         """Check a PyG Data and keep what a method may see.
 
         Read from `data`: `x` (dense or sparse; may be absent), `edge_index` or `adj_t`, `y` (class
         numbers or names; -1, NaN, None or "" where unknown), `train_mask` and `val_mask` (or node
         numbers, also as `train_idx`, `val_idx`, …), `class_names`, `num_classes`, `class_values`,
-        `node_names`. The classes are the labels that occur, unless one of the three before says
-        them, see `erase.data.fields.encode_labels`. Without a training split, every labelled node
-        outside validation and test trains.
+        `node_names`, `node_ids`, `edge_weight` (or an `edge_attr` of one column), `directed`,
+        `feature_names` and `feature_contract`. The classes are the labels that occur, unless
+        `class_names`, `num_classes` or `class_values` lists them, see `encode_labels`.
+        Without a training split, every labelled node outside validation and test trains.
+
+        Args:
+            data: the graph.
+            labelled: False for a graph to predict on: labels and splits are not read, and there
+                need not be any.
         """
         if not isinstance(data, Data):
             raise not_a_graph(data)
         notes: list[str] = list(field(data, "notes") or ())
-        y, class_names, label_values = encode_labels(data)
+        if labelled:
+            y, class_names, label_values = encode_labels(data)
+            if note := misspelling_note(data):
+                notes.append(note)
+        else:
+            y, class_names = torch.full((_count_nodes(data),), -1), ()
+            label_values = np.empty(0, dtype=np.int64)
         n = y.numel()
         node_names = read_names(data, "node_names", n)
-        train, val = _given_splits(data, y, node_names, notes)
-        seen = y[train]
-        if not seen.numel():
-            raise EraseError(
-                "at least one training node with a label",
-                "none",
-                "Give labels (y ≥ 0, or names) to the nodes of train_mask.",
-            )
-        if int(seen.min()) == int(seen.max()):
-            raise EraseError(
-                "training labels of at least two classes",
-                f"only class {class_names[int(seen[0])]!r} on {seen.numel()} training nodes",
-                "Label training nodes of another class, or check how train_mask was drawn.",
-            )
-        present = torch.bincount(seen, minlength=len(class_names))
-        if absent := [repr(class_names[k]) for k in (present == 0).nonzero().flatten().tolist()]:
-            more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
-            notes.append(f"No training node has the class {', '.join(absent[:5])}{more}.")
-        edge_index = undirected_edges(data, n, notes)
+        if labelled:
+            train, val = _given_splits(data, y, node_names, notes)
+            _check_training_labels(y[train], class_names, notes)
+        else:
+            train = val = torch.zeros(n, dtype=torch.bool)
+        edges = undirected_edges(data, n, notes)
+        x = node_features(data, edges.index, n, node_names, notes)
         task = cls(
-            x=node_features(data, edge_index, n, node_names, notes),
-            edge_index=edge_index,
+            x=x,
+            edge_index=edges.index,
             y=torch.where(train | val, y, -1),
             train_mask=train,
             val_mask=val,
@@ -172,55 +213,97 @@ class NodeTask:
             label_values=label_values,
             node_names=node_names,
             notes=tuple(notes),
+            hidden_labels=int(((y >= 0) & ~(train | val)).sum()),
+            node_ids=_node_ids(data, n),
+            edge_weight=edges.weight,
+            edge_is_given=edges.is_given,
+            contract=_feature_contract(data, x.size(1)),
         )
         if "indptr" in data and was_checked(data, "edge_index"):
             vars(task)["indptr"] = data.indptr  # as if it had been computed
         return task
 
     @classmethod
-    def from_arrays(
-        cls,
-        edges: Any,
-        y: Any,
-        x: Any = None,
-        train: Any = None,
-        val: Any = None,
-        num_nodes: int | None = None,
-        node_names: Sequence[str] | None = None,
-        class_names: Sequence[str] | None = None,
-    ) -> NodeTask:
-        """Check numpy or scipy arrays; the arguments are those of `data_from_arrays`."""
-        return cls.from_data(
-            data_from_arrays(edges, y, x, train, val, num_nodes, node_names, class_names)
-        )
+    def from_arrays(cls, *arrays: Any, **options: Any) -> NodeTask:
+        """Check numpy or scipy arrays; the arguments are those of `erase.from_arrays`."""
+        return cls.from_data(from_arrays(*arrays, **options))
 
     @classmethod
-    def from_networkx(
-        cls,
-        graph: Any,
-        label: str = "label",
-        features: str | Sequence[str] | None = None,
-        split: str = "split",
-    ) -> NodeTask:
-        """Check a networkx graph; the arguments are those of `data_from_networkx`."""
-        return cls.from_data(data_from_networkx(graph, label, features, split))
+    def from_networkx(cls, graph: Any, **options: Any) -> NodeTask:
+        """Check a networkx graph; the arguments are those of `erase.from_networkx`."""
+        return cls.from_data(from_networkx(graph, **options))
 
     @classmethod
-    def from_tables(
-        cls,
-        nodes: pd.DataFrame,
-        edges: pd.DataFrame,
-        id: str | None = None,
-        label: str = "label",
-        features: str | Sequence[str] | None = None,
-        split: str = "split",
-        source: str | None = None,
-        target: str | None = None,
-    ) -> NodeTask:
-        """Check two pandas tables; the arguments are those of `data_from_tables`."""
-        return cls.from_data(
-            data_from_tables(nodes, edges, id, label, features, split, source, target)
+    def from_tables(cls, nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> NodeTask:
+        """Check two pandas tables; the arguments are those of `erase.from_tables`."""
+        return cls.from_data(from_tables(nodes, edges, **options))
+
+
+def _check_training_labels(seen: Tensor, class_names: Sequence[str], notes: list[str]) -> None:
+    """Refuse training labels `seen` [n] that nothing can be learnt from."""
+    if not seen.numel():
+        raise EraseError(
+            "at least one training node with a label",
+            "none",
+            "Give labels (y ≥ 0, or names) to the nodes of train_mask.",
         )
+    if int(seen.min()) == int(seen.max()):
+        raise EraseError(
+            "training labels of at least two classes",
+            f"only class {class_names[int(seen[0])]!r} on {seen.numel()} training nodes",
+            "Label training nodes of another class, or check how train_mask was drawn.",
+        )
+    present = torch.bincount(seen, minlength=len(class_names))
+    if absent := [repr(class_names[k]) for k in (present == 0).nonzero().flatten().tolist()]:
+        more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+        notes.append(f"No training node has the class {', '.join(absent[:5])}{more}.")
+
+
+def _count_nodes(data: Data) -> int:
+    """Return N of a graph that need not have labels."""
+    for name in ("num_nodes", "x", "y", "node_ids", "node_names"):
+        value = field(data, name)
+        if value is not None:
+            return int(value) if name == "num_nodes" else len(value)
+    raise EraseError(
+        "the number of nodes", "neither num_nodes nor x", "Set data.num_nodes, or give features."
+    )
+
+
+def _node_ids(data: Data, n: int) -> Sequence[Any] | None:
+    ids = field(data, "node_ids")
+    if ids is not None and len(ids) != n:
+        raise EraseError(f"{n} node_ids, one each", f"{len(ids)}", "Correct data.node_ids.")
+    return None if ids is None else tuple(ids)
+
+
+def _feature_contract(data: Data, width: int) -> FeatureContract:
+    given = field(data, "feature_contract")
+    if not has_features(data):
+        return FeatureContract(width, "edges")
+    contract = FeatureContract.from_dict(given) if isinstance(given, dict) else given
+    if contract is not None and contract.width == width:
+        return contract
+    names = read_names(data, "feature_names", width)
+    return FeatureContract(width, names=None if names is None else tuple(names))
+
+
+def _of_table(contract: FeatureContract | None) -> FeatureContract | None:
+    return contract if contract is not None and contract.columns else None
+
+
+def fingerprint(tasks: Sequence[NodeTask]) -> str:
+    """Return a SHA-256 of the first task's graph and of the labels and splits of all."""
+    digest = hashlib.sha256()
+    x = tasks[0].x
+    parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
+    parts.append(tasks[0].edge_index)
+    for task in tasks:
+        parts += [task.y, task.train_mask, task.val_mask]
+    for tensor in parts:
+        digest.update(str(tuple(tensor.shape)).encode())
+        digest.update(tensor.contiguous().numpy().reshape(-1).view("u1").data)  # not copied
+    return digest.hexdigest()
 
 
 def _given_splits(

@@ -16,8 +16,9 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.fields import encode_labels, read_splits, refuse_other_labels
 from erase.data.files import load_arrays, save_arrays
+from erase.data.labels import encode_labels, refuse_other_labels
+from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.training.loop import Fit, Loop, Outcome

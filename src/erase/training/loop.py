@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from erase.data.files import load_arrays, save_arrays
-from erase.data.task import NodeTask
+from erase.data.task import NodeTask, fingerprint
 from erase.errors import EraseError
 from erase.training.processes import agree, rank
 
@@ -401,16 +401,8 @@ class _Checkpoint:
 
 def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
     """Return a hash of everything the result depends on."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    x = tasks[0].x
-    parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
-    parts.append(tasks[0].edge_index)
-    for task in tasks:
-        parts += [task.y, task.train_mask, task.val_mask]
-    for tensor in parts:
-        digest.update(str(tuple(tensor.shape)).encode())
-        digest.update(tensor.contiguous().numpy().reshape(-1).view("u1").data)  # not copied
-    return digest.hexdigest()
+    text = json.dumps(settings, sort_keys=True, default=str) + fingerprint(tasks)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Display:

@@ -11,9 +11,10 @@ from torch_geometric.data import Data
 
 from erase.audit.report import drawing as draw
 from erase.audit.report.page import Block, Code, Page, Picture, Section, Table, Text
-from erase.data.fields import encode_labels, split_mask
+from erase.data.edges import edge_ends
 from erase.data.files import StrPath
-from erase.data.matrices import edge_ends
+from erase.data.labels import encode_labels
+from erase.data.splits import split_mask
 from erase.methods import ERASE, NodeClassifier
 
 # what a method is scored by, in the order of the table; the keys are those of `bench.run.score`

@@ -181,15 +181,15 @@ DATASETS: dict[str, DatasetSpec] = {
 
 
 def dataset_name(graph: str) -> str | None:
-    """Return `graph` where it is the name of a dataset, None where it is the path of a file.
+    """Return the dataset's name where `graph` is one, in any case; None where it is a file's path.
 
     A dataset has settings of its own for some methods, which its name asks for. A file has none,
     whatever it is called.
 
-    >>> dataset_name("pubmed"), dataset_name("data/pubmed.npz")
+    >>> dataset_name("PubMed"), dataset_name("data/pubmed.npz")
     ('pubmed', None)
     """
-    return graph if graph in DATASETS else None
+    return graph.lower() if graph.lower() in DATASETS else None
 
 
 def load_dataset(name: str, seed: int = 0, **options: Any) -> Data:
@@ -232,9 +232,10 @@ def write_dataset(name: str, path: StrPath, seed: int = 0, **options: Any) -> No
 
 def _spec(name: str, options: dict[str, Any]) -> DatasetSpec:
     """Return what the registry says about `name`, which takes these options."""
-    spec = DATASETS.get(name.lower())
-    if spec is None:
+    known_name = dataset_name(name)
+    if known_name is None:
         raise EraseError(f"a dataset among {', '.join(DATASETS)}", repr(name), "Correct the name.")
+    spec = DATASETS[known_name]
     unknown = sorted(set(options) - set(spec.options))
     if unknown:
         known = f"options among {', '.join(spec.options)}" if spec.options else "no options"

@@ -1,0 +1,190 @@
+"""Edges of any layout as [2, E] int64: undirected, sorted, each once, without self-loops."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.data.fields import field, first_true, to_tensor, was_checked
+from erase.data.matrices import scipy_csr
+from erase.errors import EraseError
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of a graph as `NodeTask` keeps them.
+
+    Attributes:
+        index: [2, E] both directions of every edge, sorted by (row, column).
+        weight: [E] float32, or None where all edges count the same.
+        is_given: [E] bool, whether this direction was given; None where directions do not count.
+    """
+
+    index: Tensor
+    weight: Tensor | None = None
+    is_given: Tensor | None = None
+
+
+def undirected_edges(data: Data, n: int, notes: list[str]) -> Edges:
+    """Return the edges of `data`, mirrored and merged.
+
+    Weights of a direction that is given several times are added. The two directions of an edge get
+    the mean of the weights given for them, so that a weight stands for the edge; with
+    `data.directed` each direction keeps its own, and one that is not given has its mirror's.
+    """
+    if was_checked(data, "edge_index"):
+        return Edges(data.edge_index, field(data, "edge_weight"), field(data, "edge_is_given"))
+    row, col = edge_ends(data, n)
+    refuse_strangers(row, col, n)
+    weight = edge_weights(data, row.numel())
+    directed = bool(field(data, "directed"))
+    kept = (row != col).numpy()
+    key = (row * n + col).numpy()[kept]
+    given = _sorted_set(key)
+    mirror = given % n * n + given // n
+    both = _sorted_set(np.concatenate([given, mirror]))
+    loops, repeats = row.numel() - key.size, key.size - given.size
+    mirrored = both.size - given.size
+    notes += edge_notes(data, loops, repeats, mirrored)
+    index = torch.from_numpy(np.stack(np.divmod(both, n)))
+    is_given = torch.from_numpy(np.isin(both, given, assume_unique=True)) if directed else None
+    if weight is None:
+        return Edges(index, None, is_given)
+    total = np.bincount(np.searchsorted(given, key), weight.numpy()[kept], minlength=given.size)
+    value, count = np.zeros(both.size), np.zeros(both.size)
+    ahead, back = np.searchsorted(both, given), np.searchsorted(both, mirror)
+    value[ahead] += total
+    count[ahead] += 1
+    if directed:
+        back, total = back[count[back] == 0], total[count[back] == 0]
+    value[back] += total
+    count[back] += 1
+    return Edges(index, torch.from_numpy((value / count).astype(np.float32)), is_given)
+
+
+def edge_weights(data: Data, num_edges: int) -> Tensor | None:
+    """Return the weights [E] of `edge_weight`, or of an `edge_attr` of one column, checked."""
+    given = field(data, "edge_weight")
+    name = "edge_weight"
+    if given is None and (given := field(data, "edge_attr")) is not None:
+        name = "edge_attr"
+        if not _is_column(given):
+            return None
+    if given is None:
+        return None
+    weight = to_tensor(given, name)
+    if tuple(weight.shape) not in ((num_edges,), (num_edges, 1)) or weight.is_complex():
+        raise EraseError(
+            f"{name} with a number for each of {num_edges} edges",
+            f"shape {list(weight.shape)}, {weight.dtype}",
+            f"Correct data.{name}, or remove it.",
+        )
+    weight = weight.reshape(-1).to(torch.float32)
+    if bool((wrong := ~(torch.isfinite(weight) & (weight >= 0))).any()):
+        i = first_true(wrong)
+        raise EraseError(
+            "edge weights from 0 on",
+            f"{float(weight[i])} at edge {i}",
+            "Correct it, or remove the edge.",
+        )
+    return weight
+
+
+def refuse_strangers(row: Tensor, col: Tensor, n: int, first: int = 0) -> None:
+    """Refuse edges from or to a node outside 0..n-1; `first` is the number of the first edge."""
+    wrong = (row < 0) | (row >= n) | (col < 0) | (col >= n)
+    if bool(wrong.any()):
+        i = first_true(wrong)
+        raise EraseError(
+            f"edges between the nodes 0..{n - 1}",
+            f"edge {first + i} from {int(row[i])} to {int(col[i])}",
+            "Number the nodes from 0, and give every node a row in y (and in x).",
+        )
+
+
+def edge_notes(data: Data, loops: int, repeats: int, mirrored: int) -> list[str]:
+    """Return what was done to the edges of `data`, a sentence each."""
+    notes = []
+    if loops:
+        notes.append(f"{loops} self-loops were dropped: the encoders add their own.")
+    if repeats:
+        notes.append(f"{repeats} repeated edges were merged.")
+    if mirrored and field(data, "directed"):
+        notes.append(
+            f"{mirrored} one-way edges were mirrored; their direction is kept, but methods do not "
+            "use it."
+        )
+    elif mirrored:
+        notes.append(f"{mirrored} one-way edges were mirrored: the graph is used as undirected.")
+    attributes = field(data, "edge_attr")
+    if field(data, "edge_weight") is not None:
+        notes.append("Edge weights are kept, but methods do not use them yet.")
+    elif attributes is not None and _is_column(attributes):
+        notes.append("edge_attr is kept as edge weights, but methods do not use them yet.")
+    elif attributes is not None:
+        notes.append("edge_attr is not used: it has several columns.")
+    return notes
+
+
+def _is_column(values: Any) -> bool:
+    """Say whether `values` are of shape [E] or [E, 1]."""
+    shape = tuple(getattr(values, "shape", np.shape(values)))
+    return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+
+
+def _sorted_set(key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the different values of `key`, ascending; np.unique hashes and is slower here."""
+    key = np.sort(key)
+    return key[np.append(True, key[1:] != key[:-1])] if key.size else key
+
+
+def edge_ends(data: Data, n: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return sources and targets, [E] int64 each, from `edge_index` or `adj_t`."""
+    if (edge_index := field(data, "edge_index")) is not None:
+        ends = to_tensor(edge_index, "edge_index")
+        if ends.dim() != 2 or ends.size(0) != 2:
+            raise EraseError(
+                "edge_index of shape [2, E]",
+                f"shape {list(ends.shape)}",
+                "Put sources in the first row and targets in the second; transpose if needed.",
+            )
+        if ends.numel() and (
+            ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool
+        ):
+            raise EraseError(
+                "whole node numbers in edge_index", f"{ends.dtype}", "Convert it with .long()."
+            )
+        return ends[0].long(), ends[1].long()
+    if (adj_t := field(data, "adj_t")) is not None:
+        col, row, _ = adjacency_entries(adj_t, n)
+        return row, col
+    raise EraseError(
+        "edges in data.edge_index [2, E] or data.adj_t",
+        "neither",
+        "For a graph without edges, set edge_index = torch.empty(2, 0, dtype=torch.long).",
+    )
+
+
+def adjacency_entries(matrix: Any, n: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns [E] int64 and values of the non-zeros of an adjacency matrix.
+
+    With `n`, the matrix has to be [n, n].
+    """
+    coo = scipy_csr(matrix).tocoo()
+    if coo.shape[0] != coo.shape[1]:
+        raise EraseError(
+            "a square adjacency matrix [N, N]",
+            f"shape {list(coo.shape)}",
+            "Give the edges as node numbers [2, E] instead.",
+        )
+    if n is not None and coo.shape[0] != n:
+        raise EraseError(
+            "as many labels as nodes",
+            f"an adjacency matrix of {coo.shape[0]} nodes and {n} labels",
+            "Give every node a row in the matrix and an entry in y, -1 where it is unknown.",
+        )
+    row, col = (torch.from_numpy(end.astype(np.int64)) for end in (coo.row, coo.col))
+    return row, col, torch.from_numpy(coo.data)

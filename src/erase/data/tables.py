@@ -1,0 +1,337 @@
+"""Tables of nodes and edges to a PyG ``Data``, test labels included: which column is what.
+
+All that decides over columns is here, for pandas tables, CSV and Parquet files, and the attributes
+of networkx nodes; `erase.data.contract` turns columns into features.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from erase.data.contract import FeatureContract, fit_contract, read_numbers
+from erase.data.fields import not_a_graph, to_tensor
+from erase.data.labels import label_column, merge_misspellings
+from erase.data.matrices import csr_tensor
+from erase.data.splits import SPLIT_WORDS
+from erase.errors import EraseError
+
+ID_COLUMNS = ("id", "node", "name")
+_GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing value in a CSV
+_SEPARATORS = (",", ";", "\t", "|")
+_CELLS_AT_ONCE = 4_000_000  # of a CSV, while it is read
+_EXACT = 2.0**24  # whole numbers up to here are exact in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What the columns of a graph's tables are; ``None`` finds the column by its usual name.
+
+    Attributes:
+        id: the column of node ids, which the edges refer to; None: called id, node or name, else
+            the index of the table where it has a name, else the first column.
+        name: the column of names that people read; None: called name, where that is not the id.
+        label: the column with the class; empty where unknown.
+        features: the columns to use as features; None: all but identifiers.
+        text: columns to read as text, whatever they look like.
+        split: the column with train, val or test; it may be missing.
+        source: the column of the edges where an edge starts; None: called source, else the first.
+        target: the column where it ends; None: called target, else the second.
+        weight: the column of the edges with their weights; None: called weight, if there is one.
+        directed: keep which direction of an edge was given.
+        separator: between the columns of a CSV; None: guessed from its first line.
+        strict: refuse missing feature values instead of filling them with the column's median.
+        merge_classes: merge class names that look like misspellings of a frequent one.
+        contract: make the features as another graph's were made.
+    """
+
+    id: str | None = None
+    name: str | None = None
+    label: str = "label"
+    features: Sequence[str] | str | None = None
+    text: Sequence[str] | str = ()
+    split: str = "split"
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    directed: bool = False
+    separator: str | None = None
+    strict: bool = False
+    merge_classes: bool = False
+    contract: FeatureContract | None = None
+
+    def __post_init__(self) -> None:
+        """Take one column's name for a list of it."""
+        for key in ("features", "text"):
+            if isinstance(value := getattr(self, key), str):
+                object.__setattr__(self, key, (value,))
+
+    def refuse_columns(self, what: str) -> None:
+        """Raise an EraseError where a column is named for a graph that has none."""
+        general = ("directed", "strict", "merge_classes")
+        for each in fields(self):
+            if each.name not in general and getattr(self, each.name) != each.default:
+                raise EraseError(
+                    f"{each.name}=… with tables", what, f"Leave out {each.name}=….", each.name
+                )
+
+
+def from_tables(nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> Data:
+    """Return two pandas tables as a graph, test labels included.
+
+    Args:
+        nodes: one row per node.
+        edges: one row per edge, holding the ids of two nodes.
+        **options: the attributes of `TableOptions`.
+
+    >>> nodes = pd.DataFrame({"id": [7, 8, 9], "label": ["a", "b", None], "age": [1, 2, 3]})
+    >>> from_tables(nodes, pd.DataFrame({"source": [7], "target": [9]})).edge_index.tolist()
+    [[0], [2]]
+    """
+    return read_tables(nodes, edges, table_options(options))
+
+
+def table_options(given: dict[str, Any]) -> TableOptions:
+    """Return keyword arguments as options."""
+    known = [each.name for each in fields(TableOptions)]
+    if strange := [name for name in given if name not in known]:
+        raise EraseError(
+            f"options among {', '.join(known)}", f"{strange[0]}=…", "Correct its name."
+        )
+    return TableOptions(**given)
+
+
+def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions) -> Data:
+    """Return two pandas tables as a graph, test labels included."""
+    for table in (nodes, edges):
+        if not isinstance(table, pd.DataFrame):
+            raise not_a_graph(table)
+        refuse_twins(table.columns)
+    nodes = with_ids(nodes, options.id)
+    id = choose_column(nodes.columns, options.id, ID_COLUMNS, 0, "id")
+    source = choose_column(edges.columns, options.source, ("source",), 0, "source")
+    target = choose_column(edges.columns, options.target, ("target",), 1, "target")
+    if source == target:
+        raise EraseError(
+            "two columns of node ids in the edges table",
+            f"{source!r} for both ends",
+            "Name them source and target.",
+        )
+    if id in (options.label, options.split):
+        raise EraseError(
+            "a column of node ids",
+            f"the column {id!r}",
+            "Name the one that holds them: id=….",
+            option="id",
+        )
+    ids = pd.Index(nodes[id])
+    if (twice := ids.duplicated() | ids.isna()).any():
+        i = int(np.flatnonzero(twice)[0])
+        raise EraseError(
+            f"a different id for each node in the column {id!r}",
+            f"{ids[i : i + 1].tolist()[0]!r} again in row {i}",
+            "Give each node its own id, or name the column that holds the ids: id=….",
+            option="id",
+        )
+    ends = torch.from_numpy(np.stack([_rows_of(ids, edges[end], end) for end in (source, target)]))
+    weight, notes = _edge_weight(edges, options, source, target)
+    frame = nodes.drop(columns=id).reset_index(drop=True)
+    return data_from_frame(frame, ids.tolist(), ends, weight, options, notes)
+
+
+def _edge_weight(
+    edges: pd.DataFrame, options: TableOptions, source: str, target: str
+) -> tuple[Tensor | None, list[str]]:
+    """Return the weights [E] of an edges table, if it has any, and a note on other columns."""
+    name = options.weight or ("weight" if "weight" in edges.columns else None)
+    weight = None
+    if name is not None:
+        choose_column(edges.columns, name, (), 0, "weight")
+        numbers = read_numbers(edges[name])
+        if numbers is None or numbers.shape[1] != 1:
+            raise EraseError(
+                f"numbers in the column {name!r} of the edges",
+                f"{edges[name].iloc[0]!r} in row 0",
+                "Correct it, or name another column: weight=….",
+                option="weight",
+            )
+        weight = torch.from_numpy(numbers[:, 0].astype(np.float32))
+    used = (source, target, name)
+    extra = [repr(column) for column in edges.columns if column not in used]
+    return weight, [f"Columns of the edges are ignored: {', '.join(extra)}."] if extra else []
+
+
+def refuse_twins(columns: "pd.Index[Any]") -> None:
+    """Refuse a table with two columns of one name."""
+    if (twice := columns[columns.duplicated()]).size:
+        raise EraseError(
+            "columns of different names", f"two called {twice[0]!r}", "Rename or remove one."
+        )
+
+
+def with_ids(nodes: pd.DataFrame, id: str | None) -> pd.DataFrame:
+    """Return the table with its index as the first column, where the index holds the node ids."""
+    name = nodes.index.name
+    wanted = not any(usual in nodes.columns for usual in ID_COLUMNS) if id is None else name == id
+    return nodes.reset_index() if wanted and name not in (None, *nodes.columns) else nodes
+
+
+def choose_column(
+    columns: "pd.Index[Any]", name: str | None, usual: tuple[str, ...], place: int, option: str
+) -> str:
+    """Return the column to read: `name` if given, else the first of the `usual`, else by place."""
+    if name is None:
+        by_place = columns[place] if place < len(columns) else usual[0]
+        name = next((each for each in usual if each in columns), by_place)
+    if name not in columns:
+        raise EraseError(
+            f"a column {name!r}",
+            f"{[str(each) for each in columns]}",
+            f"Add it, or name one of these: {option}=….",
+            option=option,
+        )
+    return name
+
+
+def data_from_frame(
+    frame: pd.DataFrame,
+    ids: list[Any],
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    options: TableOptions,
+    notes: list[str],
+) -> Data:
+    """Return a graph from one row of attributes per node."""
+    wanted = {"features": options.features or (), "text": options.text}
+    wanted["name"] = () if options.name is None else (options.name,)
+    wanted["label"] = () if options.label == "label" else (options.label,)
+    for option, columns in wanted.items():
+        for column in columns:
+            choose_column(frame.columns, column, (), 0, option)
+    data = Data(edge_index=edge_index, num_nodes=len(ids), node_ids=ids)
+    if edge_weight is not None:
+        data.edge_weight = edge_weight
+    name = options.name or ("name" if "name" in frame.columns else None)
+    gone = [options.label, options.split, *([] if name is None else [name])]
+    data.node_names = [str(each) for each in (ids if name is None else _names(frame[name], ids))]
+    if options.label in frame.columns:
+        labels = label_column(frame[options.label])
+        data.y = labels if labels.dtype.kind == "U" else to_tensor(labels)
+    if options.split in frame.columns:
+        for part, mask in _parts(frame[options.split]).items():
+            data[f"{part}_mask"] = mask
+    table = frame[[column for column in frame.columns if column not in gone]]
+    contract = options.contract
+    if contract is None:
+        features = None if options.features is None else tuple(options.features)
+        contract, found = fit_contract(table, features, tuple(options.text))
+        notes = [*notes, *found]
+    if contract.columns:
+        x, filled = contract.encode(table, strict=options.strict)
+        data.x = csr_tensor(x) if sp.issparse(x) else torch.from_numpy(x)
+        data.feature_contract = contract.to_dict()
+        notes = [*notes, *filled]
+    if options.directed:
+        data.directed = True
+    if notes:
+        data.notes = notes
+    return merge_misspellings(data) if options.merge_classes else data
+
+
+def _names(column: "pd.Series[Any]", ids: list[Any]) -> list[Any]:
+    """Return the names of nodes, the id where one is missing."""
+    known = column.notna() & (column.astype(str).str.strip() != "")
+    return [name if given else id for name, given, id in zip(column, known, ids, strict=True)]
+
+
+def _parts(words: "pd.Series[Any]") -> dict[str, Tensor]:
+    """Return the masks [N] of the words train, val and test."""
+    plain = words.astype(object).where(words.notna(), "").astype(str).str.strip().str.lower()
+    meaning = {word: part for part, words in SPLIT_WORDS.items() for word in words}
+    parts = plain.map({**meaning, "": ""})
+    if parts.isna().any():
+        i = int(np.flatnonzero(parts.isna())[0])
+        raise EraseError(
+            "train, val, test or nothing as a node's split",
+            f"{words.iloc[i]!r} in row {i}",
+            "Use those words, and leave the others empty.",
+        )
+    return {part: to_tensor(parts == part) for part in SPLIT_WORDS}
+
+
+def _rows_of(ids: "pd.Index[Any]", ends: "pd.Series[Any]", name: str) -> np.ndarray[Any, Any]:
+    """Return the row in `ids` of each end of an edge, [E] int64."""
+    if pd.api.types.is_numeric_dtype(ids) != pd.api.types.is_numeric_dtype(ends):
+        ids, ends = ids.astype(str), ends.astype(str)
+    found: np.ndarray[Any, Any] = ids.get_indexer(pd.Index(ends))
+    if (found < 0).any():
+        i = int(np.flatnonzero(found < 0)[0])
+        raise EraseError(
+            "edges between nodes of the nodes table",
+            f"{ends.iloc[i : i + 1].tolist()[0]!r} in the column {name!r}, row {i}",
+            "Add that node to the nodes table, or remove the edge.",
+        )
+    return found.astype(np.int64)
+
+
+def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
+    """Return a CSV file, the nodes or the edges of a graph, some rows at a time.
+
+    Ids, names, labels and splits are taken as written: 007 keeps its zeros, and NA is a name.
+    Numbers take the smallest type that holds them exactly, so a wide table of counts stays small.
+    """
+    separator = options.separator or _guess_separator(path)
+    # as a row, for pandas renames the second of two equal names
+    first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, sep=separator)
+    refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
+    columns = pd.read_csv(path, nrows=0, sep=separator).columns
+    if kind == "nodes":
+        id = choose_column(columns, options.id, ID_COLUMNS, 0, "id")
+        words = [id, options.name or "name", options.label, options.split, *options.text]
+    else:
+        words = [options.source or "source", options.target or "target", *columns[:2]]
+    chunks = pd.read_csv(
+        path,
+        sep=separator,
+        dtype={word: str for word in words if word in columns},
+        keep_default_na=False,
+        na_values={column: _GAPS for column in columns if column not in words},
+        chunksize=max(1, _CELLS_AT_ONCE // max(1, len(columns))),
+        low_memory=False,
+    )
+    table = pd.concat(_shrunk(chunks), ignore_index=True)
+    if kind == "nodes" and options.label in table:
+        label = table[options.label]
+        known = label != ""
+        numbers = pd.to_numeric(label.where(known), errors="coerce")
+        if numbers.notna().equals(known):
+            table[options.label] = numbers
+    return table
+
+
+def _shrunk(chunks: Any) -> Iterator[pd.DataFrame]:
+    """Yield tables whose numbers have the smallest type that holds them exactly."""
+    for chunk in chunks:
+        kinds: dict[Any, Any] = {}
+        for name, column in chunk.items():
+            if column.dtype == np.int64 and len(column):
+                kinds[name] = np.result_type(
+                    np.min_scalar_type(column.min()), np.min_scalar_type(column.max())
+                )
+            elif column.dtype == np.float64 and not (column.abs() >= _EXACT).any():
+                kinds[name] = np.float32
+        yield chunk.astype(kinds)
+
+
+def _guess_separator(path: Path) -> str:
+    """Return the separator that the first line has most of; a comma where there is none."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        line = file.readline()
+    return max(_SEPARATORS, key=line.count)
