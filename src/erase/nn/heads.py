@@ -238,11 +238,12 @@ def _descend(
     Accelerated proximal steps under a fixed bound on the curvature; the momentum restarts where a
     step goes uphill. The last column is the intercept.
 
-    Note: this stays beside scikit-learn's solver, which has the same optimum. It solves all runs
-    and folds in one product on either device, takes soft targets and warm starts, and adds sums
-    over processes. On one thread of a CPU, from 1,000 rows on, it needs 0.6 to 1.2 times the time
-    of ``LogisticRegression(tol=1e-6)``, which ends as close to the optimum; soft targets, which
-    scikit-learn takes as K weighed copies of every row, 0.04 to 0.1 times.
+    Note: scikit-learn's solver has the same optimum and is slower. On one CPU thread, 5,000 rows of
+    width 256 in 7 classes take 62 ms here and 179 ms with ``LogisticRegression(tol=1e-6)``, which
+    ends as close to the optimum (95 ms with the default, which does not); with soft targets, which
+    it takes as K weighed copies of every row, 30 ms and 671 ms. From 140 to 20,000 rows, widths 256
+    and 512, 7 and 40 classes, the ratios are 0.25 to 0.7 and 0.03 to 0.8. It also has no
+    equivalent for runs and folds in one product, GPUs, and rows of several processes.
 
     Args:
         z: [R, n, D] centred rows.
