@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
-from erase.nn.sparse import Graph, Pattern, attend, ragged, sparse_product
+from erase.nn.sparse import Graph, Pattern, attend, sparse_product
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
@@ -42,11 +42,7 @@ class Features:
         self._values = x  # [N, F] or [nnz]; with a leading run dimension after dropout
         self._copies: dict[int, tuple[Pattern, Tensor]] = {}
         if x.layout == torch.sparse_csr:
-            counts = x.crow_indices().diff()
-            rows = torch.repeat_interleave(counts, output_size=x.values().numel())
-            shape = (x.shape[0], x.shape[1])
-            self._pattern = Pattern.from_coordinates(rows, x.col_indices(), shape)
-            self._values = x.values()
+            self._pattern, self._values = Pattern.of(x), x.values()
 
     def dropout(self, share: float, streams: Sequence[torch.Generator]) -> "Features":
         """Return features of R runs with a random `share` of entries zeroed, the rest scaled up.
@@ -71,14 +67,8 @@ class Features:
         if self._pattern is None:
             taken._values = self._values.index_select(-2, nodes)
             return taken
-        indptr = self._pattern.indptr
-        length = indptr[nodes + 1] - indptr[nodes]
-        entries = ragged(indptr[nodes], length)
-        offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
+        taken._pattern, entries = self._pattern.take(nodes)
         taken._values = self._values[..., entries]
-        taken._pattern = Pattern(
-            offsets, self._pattern.indices[entries], (nodes.numel(), self.shape[1])
-        )
         return taken
 
     def project(self, weight: Tensor) -> Tensor:
@@ -107,17 +97,8 @@ def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
     """Return the rows [n, F] of `x` [N, F], dense or CSR, at `nodes` [n]; the rest is not read."""
     if x.layout != torch.sparse_csr:
         return x[nodes]
-    indptr = x.crow_indices()
-    length = indptr[nodes + 1] - indptr[nodes]
-    entries = ragged(indptr[nodes], length)
-    offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
-    return torch.sparse_csr_tensor(
-        offsets,
-        x.col_indices()[entries],
-        x.values()[entries],
-        (nodes.numel(), x.shape[1]),
-        check_invariants=False,
-    )
+    pattern, entries = Pattern.of(x).take(nodes)
+    return pattern.matrix(x.values()[entries])
 
 
 def _nodes_first(h: Tensor) -> Tensor:
