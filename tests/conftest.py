@@ -1,15 +1,21 @@
 """Shared fixtures: small graphs, nasty graphs, and one thread per test process."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
+
+from erase.data.task import NodeTask
+from erase.nn.encoders import take_rows
 
 settings.register_profile(
     "erase", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
@@ -110,6 +116,22 @@ def mask(*nodes: int, n: int = 5) -> Tensor:
     return torch.zeros(n, dtype=torch.bool).index_fill_(0, torch.tensor(nodes).long(), True)
 
 
+def renumbered(task: NodeTask, order: Tensor) -> NodeTask:
+    """Return the graph of a task with node order[i] as node i, and a single label."""
+    rows, cols = order.argsort()[task.edge_index]
+    keys = (rows * task.num_nodes + cols).sort().values
+    y = torch.full_like(task.y, -1)
+    y[0] = 0
+    return replace(
+        task,
+        x=take_rows(task.x, order),
+        edge_index=torch.stack([keys // task.num_nodes, keys % task.num_nodes]),
+        y=y,
+        train_mask=y >= 0,
+        val_mask=torch.zeros_like(task.val_mask),
+    )
+
+
 class LargestTensor(TorchDispatchMode):
     """Watch, while it is entered, how many numbers the largest tensor of any operation holds."""
 
@@ -129,6 +151,46 @@ def rare_features() -> Tensor:
     """Return [5, 4] features, two of them not zero."""
     x = torch.zeros(5, 4)
     x[0, 3], x[4, 0] = 2.0, -1.0
+    return x
+
+
+Floats = NDArray[np.float64]
+
+
+def unit_rows(rows: Floats) -> Floats:
+    """Return the rows scaled to length 1; zero rows stay zero."""
+    out = np.zeros_like(rows)
+    for i, row in enumerate(rows):
+        if np.abs(row).max() > 0:
+            out[i] = row / np.sqrt((row**2).sum())
+    return out
+
+
+def full(x: Tensor) -> Floats:
+    """Return a dense or CSR tensor as a float64 array."""
+    array: Floats = (x.to_dense() if x.layout == torch.sparse_csr else x).double().numpy()
+    return array
+
+
+def brute_force_neighbours(x: Floats, count: int) -> Floats:
+    """Return G [N, N], pair by pair: equal cosines are taken in the order of nodes."""
+    rows = unit_rows(x)
+    n = len(x)
+    near = np.zeros((n, n))
+    for i in range(n):
+        others = [(round(-float(rows[i] @ rows[j]), 9), j) for j in range(n) if j != i]
+        for minus, j in sorted(others)[:count]:
+            if minus < 0:
+                near[i, j] = -minus
+    return np.maximum(near, near.T)
+
+
+def clusters(nodes: int = 900, seed: int = 0) -> Tensor:
+    """Return rows around thirty directions; the first is zero."""
+    generator = torch.Generator().manual_seed(seed)
+    middle = torch.randn(30, 12, generator=generator)[torch.arange(nodes) % 30]
+    x = middle + 0.3 * torch.randn(nodes, 12, generator=generator)
+    x[0] = 0.0
     return x
 
 

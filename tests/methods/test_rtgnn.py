@@ -32,6 +32,7 @@ from erase.methods.rtgnn import (
     pseudo_loss,
     reconstruction_loss,
 )
+from erase.nn import neighbours
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from tf32 import on_a_gpu_that_may_round
@@ -78,7 +79,7 @@ def test_candidates_are_those_of_brute_force(
     mask = data.draw(st.lists(st.booleans(), min_size=n, max_size=n).filter(any))
     x = torch.tensor(rows, dtype=torch.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rtgnn, "_COSINES_AT_ONCE", at_once)
+        patch.setattr(neighbours, "_COSINES_AT_ONCE", at_once)
         found = nearest_unlabelled(x.to_sparse_csr() if sparse else x, torch.tensor(mask), nearest)
     labelled = [i for i in range(n) if mask[i]]
     others = [i for i in range(n) if not mask[i]]
@@ -480,7 +481,7 @@ def test_runs_with_other_training_nodes_equal_their_single_fits(noisy: Data) -> 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_no_tensor_is_as_large_as_all_pairs(sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rtgnn, "_COSINES_AT_ONCE", 2**16)
+    monkeypatch.setattr(neighbours, "_COSINES_AT_ONCE", 2**16)
     data = two_communities(size=1000)
     data.x = data.x.to_sparse_csr() if sparse else data.x
     data.train_mask = torch.arange(2000) < 1000

@@ -1,4 +1,4 @@
-"""Logistic regression on the view against scikit-learn's, and which labels it learns from."""
+"""Logistic regression on smoothed features against scikit-learn's, and what it learns from."""
 
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
-from conftest import path_graph, two_communities
+from conftest import path_graph, renumbered, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import smoothed
-from erase.methods.relabelling.smoothing import smoothed_view
+from erase.methods.relabelling.smoothing import Smoother, Smoothing
 from erase.methods.smoothed import SmoothedLogReg
 
 OPTIONS: dict[str, Any] = {
@@ -37,18 +36,19 @@ def noisy(classes: int = 3) -> Data:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("strength", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("validation", [False, True])
-def test_it_is_scikit_learns_regression_on_the_view(
+def test_it_is_scikit_learns_regression_on_smoothed_features(
     classes: int, strength: float, validation: bool
 ) -> None:
     task = NodeTask.from_data(noisy(classes))
     model = regression(strength=strength, validation=validation).fit(task)
-    view = smoothed_view(task.x, task.edge_index, **OPTIONS).numpy()
-    np.testing.assert_array_equal(model.transform(), view)
+    how = {"it": Smoothing(**{name: value for name, value in OPTIONS.items() if name != "width"})}
+    rows = Smoother.fit(task.x, task.edge_index, OPTIONS["width"], how)[1]["it"].numpy()
+    np.testing.assert_array_equal(model.transform(), rows)
     nodes = task.train_mask | task.val_mask if validation else task.train_mask
-    rows = nodes.nonzero().squeeze(1).numpy()
+    used = nodes.nonzero().squeeze(1).numpy()
     theirs = LogisticRegression(C=strength, tol=1e-8, max_iter=1000)
-    theirs.fit(view[rows], task.y.numpy()[rows])
-    np.testing.assert_allclose(model.predict_proba(), theirs.predict_proba(view), atol=1e-3)
+    theirs.fit(rows[used], task.y.numpy()[used])
+    np.testing.assert_allclose(model.predict_proba(), theirs.predict_proba(rows), atol=1e-3)
 
 
 def test_the_weights_give_the_probabilities() -> None:
@@ -106,15 +106,17 @@ def test_labels_outside_training_and_validation_cannot_matter() -> None:
     )
 
 
-def test_runs_share_one_view(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_share_smoothed_features(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 
-    def counted(*args: Any, **options: Any) -> torch.Tensor:
+    fit = Smoother.fit
+
+    def counted(*args: Any) -> Any:
         nonlocal calls
         calls += 1
-        return smoothed_view(*args, **options)
+        return fit(*args)
 
-    monkeypatch.setattr(smoothed, "smoothed_view", counted)
+    monkeypatch.setattr(Smoother, "fit", counted)
     data = two_communities(classes=3)
     graphs = [corrupt(data, "symmetric", 0.4, seed=s) for s in range(3)]
     together = regression().fit_many(graphs, [0, 1, 2])
@@ -171,10 +173,24 @@ def test_its_defaults_and_what_it_refuses() -> None:
             regression(**{name: value}).fit(path_graph())
 
 
+def test_it_applies_to_a_graph_without_training(tmp_path: Path) -> None:
+    """To the graph of the fit as `predict` does, in any order of nodes, whatever the labels."""
+    task = NodeTask.from_data(noisy())
+    regression().fit(task).save(tmp_path / "model.safetensors")
+    model = SmoothedLogReg.load(tmp_path / "model.safetensors")
+    np.testing.assert_allclose(model._apply(task).proba, model.predict_proba(), atol=1e-5)
+    np.testing.assert_allclose(model._apply(task).embedding, model.transform(), atol=1e-5)
+    order = torch.randperm(task.num_nodes, generator=torch.Generator().manual_seed(0))
+    other = renumbered(task, order)
+    np.testing.assert_allclose(
+        model._apply(other).proba, model.predict_proba()[order.numpy()], atol=1e-5
+    )
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_a_gpu_finds_the_same_view(is_dense: bool) -> None:
+def test_a_gpu_finds_the_same_features(is_dense: bool) -> None:
     data = noisy()
     data.x = torch.rand(data.x.shape, generator=torch.Generator().manual_seed(0)) * data.x
     data.x = data.x + 0.1 if is_dense else data.x

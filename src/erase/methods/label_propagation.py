@@ -18,7 +18,7 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.nn.sparse import Graph
+from erase.nn.sparse import Graph, propagate
 from erase.training.loop import Fit, Loop, Outcome
 
 
@@ -58,13 +58,12 @@ class LabelPropagation(NodeClassifier):
         device = resolve_device(self.device)
         task = tasks[0]
         graph = Graph(task.edge_index.to(device), task.num_nodes)
-        pattern, values = graph.normalised("symmetric")
+        operator = graph.normalised("symmetric")
         given = torch.stack([_training_labels(task) for task in tasks], 1).to(device)  # [N, R, K]
         first = given.flatten(1)  # all runs are columns of one matrix
-        scores = first
-        for _ in range(self.steps):
-            scores = (1 - self.keep) * pattern.matmul(values, scores) + self.keep * first
-        scores = scores.view_as(given)
+        scores = propagate(
+            *operator, first, keep=self.keep, steps=self.steps, restart=True, bounded=False
+        ).view_as(given)
         total = scores.sum(2, keepdim=True)
         prior = given.sum(0) / given.sum((0, 2))[:, None]  # [R, K]
         reached = total > torch.finfo(scores.dtype).tiny

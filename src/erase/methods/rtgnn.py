@@ -7,18 +7,19 @@ and label further nodes they are both sure of. Candidates are found block by blo
 sparse pattern with the edges: nothing of size N×N exists.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn.functional import normalize, relu
+from torch.nn.functional import relu
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
 from erase.methods.network import BatchLearner, NetworkClassifier
+from erase.nn import neighbours
 from erase.nn.encoders import Encoder, Features, GCNLayer, Streams
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, sparse_product
@@ -26,15 +27,12 @@ from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
 from erase.training.loop import Learner, Outcome, at_nodes
 
-_COSINES_AT_ONCE = 2**24
-_TIE = 1e-9  # cosines closer than that count as equal: the node with the lower number is nearer
-
 
 def nearest_unlabelled(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
     """Return each labelled node with the unlabelled ones of highest cosine, [2, n·k].
 
-    k is `nearest`, but no more than there are labelled nodes (n), or unlabelled ones. Cost: n·N
-    products of feature rows, in blocks of bounded size.
+    k is `nearest`, but no more than there are labelled nodes (n), or unlabelled ones. Of equal
+    cosines the lowest numbers count: see :func:`erase.nn.neighbours.nearest`.
 
     Args:
         x: [N, F] features, dense or CSR.
@@ -48,36 +46,8 @@ def nearest_unlabelled(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
     """
     near, far = (side.nonzero().squeeze(1) for side in (labelled, ~labelled))
     k = min(nearest, len(near), len(far))
-    if k == 0:
-        return near.new_empty(2, 0)
-    handicap = torch.arange(len(far), dtype=torch.float64, device=x.device) * (_TIE / len(far))
-    cosines = _cosines(x, far)
-    found = [
-        far[(cosines(block) - handicap).topk(k).indices]  # [b, k]
-        for block in near.split(max(1, _COSINES_AT_ONCE // len(far)))
-    ]
-    return torch.stack([near.repeat_interleave(k), torch.cat(found).flatten()])
-
-
-def _cosines(x: Tensor, far: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function that gives the cosines [b, m] of b rows of `x` with its rows `far` [m]."""
-    if x.layout != torch.sparse_csr:
-        unit = normalize(x.double(), dim=1)
-        turned = unit[far].T
-        return lambda nodes: unit[nodes] @ turned
-    rows = torch.repeat_interleave(x.crow_indices().diff(), output_size=x.values().numel())
-    pattern = Pattern.from_coordinates(rows, x.col_indices(), (x.shape[0], x.shape[1]))
-    values = x.values().double()
-    values = values / pattern.row_sum(values.square()).sqrt()[rows]
-    transposed, turned = pattern.transposed, values[pattern.t_order]
-
-    def sparse(nodes: Tensor) -> Tensor:
-        chosen = values.new_zeros(x.shape[0], len(nodes))
-        chosen[nodes, torch.arange(len(nodes), device=x.device)] = 1.0
-        features = transposed.matmul(turned, chosen)  # [F, b]
-        return pattern.matmul(values, features)[far].T.contiguous()
-
-    return sparse
+    found, _ = neighbours.nearest(x.double(), k, of=near, among=far)
+    return torch.stack([near.repeat_interleave(k), found.flatten()])
 
 
 @dataclass(frozen=True, eq=False)

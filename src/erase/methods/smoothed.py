@@ -1,6 +1,6 @@
 """Logistic regression on smoothed features: no network, and no given label left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,10 +19,12 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.methods.relabelling.smoothing import smoothed_view
+from erase.methods.relabelling.smoothing import Smoother, Smoothing
 from erase.nn.heads import logistic_regression
 from erase.nn.precision import full_float32
 from erase.training.loop import Fit, Loop, Outcome
+
+_NAME = "smoothed"  # of its only smoothed features
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,7 +32,7 @@ class SmoothedLogReg(NodeClassifier):
     """Logistic regression on features smoothed over the graph: a fast baseline of this package.
 
     The features are weighed, reduced and smoothed as in
-    :func:`erase.methods.relabelling.smoothing.smoothed_view`, by personalised PageRank over
+    :mod:`erase.methods.relabelling.smoothing`, by personalised PageRank over
     S = D^-1/2 (A + I + w G) D^-1/2, where G joins nodes of like features; the regression minimises
     C Σ CE + ½‖W‖². The smoothed features are the representation. Validation labels choose nothing
     here, so they train as well.
@@ -82,34 +84,45 @@ class SmoothedLogReg(NodeClassifier):
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         device = resolve_device(self.device)
-        view = smoothed_view(
-            tasks[0].x.to(device),
-            tasks[0].edge_index.to(device),
-            width=self.width,
-            restart=self.restart,
-            steps=self.steps,
-            neighbours=self.neighbours,
-            neighbour_weight=self.neighbour_weight,
-        )
-        embedding = view.cpu()  # one for all runs
-        return [self._fit_labels(task, view, embedding) for task in tasks]
+        x, edge_index = tasks[0].x.to(device), tasks[0].edge_index.to(device)
+        smoother, features = Smoother.fit(x, edge_index, self.width, self._smoothings)
+        embedding = features[_NAME].cpu()  # one for all runs
+        return [self._fit_labels(task, features[_NAME], embedding, smoother) for task in tasks]
+
+    @property
+    def _smoothings(self) -> dict[str, Smoothing]:
+        how = Smoothing(self.restart, self.steps, self.neighbours, self.neighbour_weight)
+        return {_NAME: how}
 
     @full_float32()
-    def _fit_labels(self, task: NodeTask, view: Tensor, embedding: Tensor) -> Fit:
+    def _fit_labels(
+        self, task: NodeTask, features: Tensor, embedding: Tensor, smoother: Smoother
+    ) -> Fit:
         """Return the regression on the labels of one run."""
         used = task.train_mask | task.val_mask if self.validation else task.train_mask
         nodes = used.nonzero().squeeze(1)
         scale = self.strength**0.5  # of the rows, in place of C before the sum
         weight, intercept = logistic_regression(
-            scale * view[nodes.to(view.device)][None],
-            task.y[nodes].to(view.device)[None],
+            scale * features[nodes.to(features.device)][None],
+            task.y[nodes].to(features.device)[None],
             task.num_classes,
         )
         weights = {"weight": scale * weight[0], "intercept": intercept[0, 0]}
-        proba = (view @ weights["weight"] + weights["intercept"]).softmax(1).cpu()
-        return Fit(
-            Outcome(proba, embedding, proba.argmax(1)),
-            best_epoch=0,
-            history=[],
-            weights={name: value.cpu() for name, value in weights.items()},
-        )
+        outcome = _predict(features, embedding, weights)
+        kept = {name: value.cpu() for name, value in weights.items()}
+        return Fit(outcome, best_epoch=0, history=[], weights=kept | smoother.tensors())
+
+    def _apply(self, task: NodeTask) -> Outcome:
+        """Return probabilities and representations of a graph without training; labels unread."""
+        weights, device = self._fitted().weights, resolve_device(self.device)
+        smoother = Smoother.of(weights, self._smoothings, device)
+        features = smoother.apply(task.x.to(device), task.edge_index.to(device))[_NAME]
+        return _predict(features, features.cpu(), weights)
+
+
+@full_float32()
+def _predict(features: Tensor, embedding: Tensor, weights: Mapping[str, Tensor]) -> Outcome:
+    """Return the answer of the regression; the smoothed features are the representation."""
+    weight, intercept = (weights[name].to(features.device) for name in ("weight", "intercept"))
+    proba = (features @ weight + intercept).softmax(1).cpu()
+    return Outcome(proba, embedding, proba.argmax(1))

@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch.nn.functional import leaky_relu, normalize, relu
 
 from erase.errors import EraseError
-from erase.nn.sparse import Graph, Pattern, attend, ragged, sparse_product
+from erase.nn.sparse import Graph, Pattern, attend, sparse_product
 
 _LEAK = 0.01  # LeakyReLU's negative slope in the hidden layer
 _ROWS_IN_CACHE = 512
@@ -42,11 +42,7 @@ class Features:
         self._values = x  # [N, F] or [nnz]; with a leading run dimension after dropout
         self._copies: dict[int, tuple[Pattern, Tensor]] = {}
         if x.layout == torch.sparse_csr:
-            counts = x.crow_indices().diff()
-            rows = torch.repeat_interleave(counts, output_size=x.values().numel())
-            shape = (x.shape[0], x.shape[1])
-            self._pattern = Pattern.from_coordinates(rows, x.col_indices(), shape)
-            self._values = x.values()
+            self._pattern, self._values = Pattern.of(x), x.values()
 
     def dropout(self, share: float, streams: Sequence[torch.Generator]) -> "Features":
         """Return features of R runs with a random `share` of entries zeroed, the rest scaled up.
@@ -72,9 +68,8 @@ class Features:
         if self._pattern is None:
             taken._values = self._values.index_select(-2, nodes)
             return taken
-        indptr, entries = _csr_rows(self._pattern.indptr, nodes)
+        taken._pattern, entries = self._pattern.take(nodes)
         taken._values = self._values[..., entries]
-        taken._pattern = Pattern(indptr, self._pattern.indices[entries], shape)
         return taken
 
     def project(self, weight: Tensor) -> Tensor:
@@ -103,17 +98,8 @@ def take_rows(x: Tensor, nodes: Tensor) -> Tensor:
     """Return the rows [n, F] of `x` [N, F], dense or CSR, at `nodes` [n]; the rest is not read."""
     if x.layout != torch.sparse_csr:
         return x[nodes]
-    indptr, entries = _csr_rows(x.crow_indices(), nodes)
-    indices, values = x.col_indices()[entries], x.values()[entries]
-    shape = (nodes.numel(), x.shape[1])
-    return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
-
-
-def _csr_rows(indptr: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indptr of some rows of a CSR matrix, and which entries they have."""
-    length = indptr[nodes + 1] - indptr[nodes]
-    offsets = torch.cat([length.new_zeros(1), length.cumsum(0)])
-    return offsets, ragged(indptr[nodes], length)
+    pattern, entries = Pattern.of(x).take(nodes)
+    return pattern.matrix(x.values()[entries])
 
 
 def _nodes_first(h: Tensor) -> Tensor:

@@ -25,15 +25,15 @@ from torch.nn.functional import normalize
 from erase.nn.coding import inverse_of_lower
 from erase.nn.precision import full_float32
 
-# Most accelerated steps. With fewer examples than dimensions the penalty rules and some fifteen
+# Most accelerated steps. With fewer examples than dimensions the penalty dominates and some fifteen
 # reach the optimum to float32's precision; with many examples the bound is looser.
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 70
 _SOFT_TARGETS_STEPS = 100
-# On a CPU, where looking is free, the steps end once one promises less than this per example.
-_SMALL_PROMISE = 1e-7
-_SMALL_PROMISE_OF_MANY = 1e-5  # and more with very many examples, as they say less each
+# The steps end once one promises to lower the loss by less than this per example: a tight bound for
+# the head, whose optimum is scikit-learn's, and a loose one for soft targets.
+_TIGHT, _LOOSE = 1e-7, 1e-5
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
-_MANY_ROWS = 5_000  # with more than twice as many, so many of them say where to start
+_MANY_ROWS = 5_000  # with more than twice as many, a sample of this size gives the start
 _AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
 
 
@@ -45,11 +45,10 @@ def leave(*_: Tensor) -> None:
 def logistic_regression(z: Tensor, y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     r"""Return weights W [R, D, K] and intercepts b [R, 1, K] that minimise Σ CE + ½‖W‖².
 
-    This is scikit-learn's ``LogisticRegression(C=1)``, for R runs at once: accelerated proximal
-    steps under Böhning's bound ∇² ⪯ ½ ZᵀZ + I, whose factor is computed once, on the smaller side
-    of Z. Rows are centred first: then the bound couples weights and intercepts no longer, and
-    products of rows that are nearly equal keep their digits. Nothing waits for the device. A class
-    without an example has intercept −∞.
+    This is the optimum of scikit-learn's ``LogisticRegression(C=1)``, for R runs at once, by
+    :func:`_descend`. Rows are centred first: then the bound no longer couples weights and
+    intercepts, and products of nearly equal rows keep their digits. On a GPU no step waits for the
+    device. A class without an example has intercept −∞.
 
     Args:
         z: [R, n, D].
@@ -83,74 +82,52 @@ def regress_centred(
         total: examples of all processes, more than D, where the others have the other examples.
         add_up: replaces a tensor by its sum over all processes.
     """
-    runs, n, columns = z.shape
-    n = n if total is None else total
-
-    def together(sums: Tensor) -> Tensor:
-        add_up(sums)
-        return sums
-
-    targets = z.new_zeros(*z.shape[:2], num_classes).scatter_(2, y[..., None], 1.0)
-    present = together(targets.sum(1, keepdim=True)) > 0
+    total = z.shape[1] if total is None else total
+    dual = total < z.shape[2]  # unknown: A [n, K] of W = ZᵀA, else W itself
+    wanted = z.new_zeros(len(z), num_classes, z.shape[1]).scatter_(1, y[:, None], 1.0)
+    counts = wanted.sum(2)
+    gram = z @ z.mT if dual else z.mT @ z
+    add_up(counts)
+    if not dual:
+        add_up(gram)
+    absent = counts == 0  # [R, K]
     # of two classes scikit-learn penalises the difference of their weights, once
-    penalty = (1.0 + (present.sum(-1, keepdim=True) == 2)).to(z.dtype)
-    dual = n < columns  # unknown: W = ZᵀA by A [n, K], else W itself
-    gram = z @ z.mT if dual else together(z.mT @ z)
-    bound = 0.5 * gram
-    bound.diagonal(dim1=-2, dim2=-1).add_(penalty[:, 0])
-    lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
-    inverse = lower.mT @ lower
-    solution = ahead = z.new_zeros(runs, gram.shape[1], num_classes)
-    level = level_ahead = z.new_zeros(runs, 1, num_classes)  # the intercepts
-    steps = _FEW_EXAMPLES_STEPS if dual else _MANY_EXAMPLES_STEPS
-    push = _momentum(steps, z.device).to(z.dtype)
-    age = torch.zeros(runs, 1, 1, dtype=torch.int64, device=z.device)
-    absent = ~present
-    for _ in range(steps):
-        logits = (gram if dual else z) @ ahead + level_ahead
-        excess = logits.masked_fill_(absent, -torch.inf).softmax(2).sub_(targets)
-        del logits
-        surplus = together(excess.sum(1, keepdim=True))  # the intercepts' gradient
-        pull = excess if dual else together(z.mT @ excess)
-        gradient = torch.addcmul(pull, penalty, ahead)
-        stepped = torch.baddbmm(ahead, inverse, gradient, alpha=-1)
-        lifted = level_ahead - 2 / n * surplus
-        move, lift = stepped - solution, lifted - level
-        slope = ((gram @ move if dual else move) * gradient).sum((1, 2), keepdim=True)
-        slope = slope + (lift * surplus).sum((1, 2), keepdim=True)
-        age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
-        solution, level = stepped, lifted
-        if not z.is_cuda and float(slope.abs().max()) < _SMALL_PROMISE * n:
-            break
-        ahead = torch.addcmul(stepped, push[age], move)
-        level_ahead = torch.addcmul(lifted, push[age], lift)
-        age = age + 1
-    weight = z.mT @ solution if dual else solution
-    return weight, level.masked_fill(absent, -torch.inf)
+    penalty = (1.0 + ((~absent).sum(1) == 2)).to(z.dtype)[:, None]  # [R, 1]
+    solution = _descend(
+        z,
+        wanted[:, :, None],
+        absent[:, :, None, None],
+        _inverse_bound(gram, penalty, total),
+        gram=gram if dual else None,
+        penalty=penalty,
+        steps=_FEW_EXAMPLES_STEPS if dual else _MANY_EXAMPLES_STEPS,
+        small=0.0 if z.is_cuda else _TIGHT * total,
+        add_up=add_up,
+    )[:, :, 0]  # [R, K, D+1]
+    return solution[..., :-1].mT, solution[..., -1].masked_fill(absent, -torch.inf)[:, None]
 
 
 class Regressions:
     """Logistic regressions with soft targets on the same rows: what they share is computed once.
 
-    The accelerated steps are those of :func:`logistic_regression`; here each regression ends when
-    it is close enough to tell classes apart, and may ignore some of the rows. With very many rows,
-    every n-th row is solved first as a start for all of them; where most rows are ignored, each
-    regression has a matrix of its own.
+    The steps are those of :func:`_descend`; they end when the solution is close enough to tell
+    classes apart, and a regression may leave out some rows. With very many rows, every n-th row is
+    solved first as a start for all of them; where most rows are left out, each regression has a
+    matrix of its own.
 
     Args:
         rows: [n, D].
-        many: of how many rows these are some; None: they are all. It says how close is enough.
+        many: size of the set these rows are taken from; None: they are all. The tolerance grows
+            with it.
     """
 
     def __init__(self, rows: Tensor, many: int | None = None) -> None:
         self.rows = rows
         self._many = len(rows) if many is None else many
-        # Centred, so that the bound couples weights and intercepts no longer. The last column is
-        # the intercept's.
         self._centre = rows.mean(0, keepdim=True)
-        self._z = torch.cat([rows - self._centre, rows.new_ones(len(rows), 1)], 1)
+        self._z = (rows - self._centre)[None]  # centred: see `logistic_regression`
         with full_float32():
-            self._gram = self._z[:, :-1].T @ self._z[:, :-1]
+            self._gram = self._z.mT @ self._z
         self._inverses: dict[float, Tensor] = {}
 
     @full_float32()
@@ -167,47 +144,40 @@ class Regressions:
 
         Args:
             targets: [M, n, K] probabilities of classes.
-            seen: [M, n] 1 for rows that count, 0 for rows that are overlooked.
+            seen: [M, n] 1 for rows that count, 0 for rows that are left out.
             strength: C.
-            start: weights and intercepts of like regressions, from where it is not far.
+            start: weights and intercepts of similar regressions, as a warm start.
         """
-        (n, d), (runs, _, classes) = self._z.shape, targets.shape
+        n, runs = len(self.rows), len(targets)
         if n > _MANY_ROWS and 2 * int(seen.count_nonzero()) <= runs * n:
             return self._solve_apart(targets, seen, strength, start)
-        z, inverse = self._z, self._inverse(strength)
-        wanted = (targets * seen[..., None]).permute(2, 0, 1).contiguous()  # [K, M, n]
-        absent = wanted.sum(2, keepdim=True) < _ABSENT
-        solution = ahead = z.new_zeros(classes, runs, d)
         stride = max(1, n // _MANY_ROWS)
-        enough = _SMALL_PROMISE_OF_MANY * strength * self._many * max(1, self._many // _MANY_ROWS)
         if start is None and stride > 1:
             few = Regressions(self.rows[::stride])
             start = few.solve(targets[:, ::stride], seen[:, ::stride], strength * stride)
+        first = None
         if start is not None:
             level = start[1].nan_to_num(neginf=0.0) + self._centre @ start[0]
-            solution = ahead = torch.cat([start[0], level], 1).permute(2, 0, 1).contiguous()
-        penalised = z.new_ones(d)
-        penalised[-1] = 0.0
-        push = _momentum(_SOFT_TARGETS_STEPS, z.device).to(z.dtype)
-        age = torch.zeros(runs, 1, dtype=torch.int64, device=z.device)
-        done = torch.zeros(runs, 1, dtype=torch.bool, device=z.device)
-        for _ in range(_SOFT_TARGETS_STEPS):
-            pull = self._pull(ahead, wanted, absent, seen)
-            gradient = torch.add(ahead * penalised, pull, alpha=strength)
-            stepped = ahead - (gradient.flatten(0, 1) @ inverse).view(classes, runs, d)
-            move = stepped - solution
-            slope = (move * gradient).sum((0, 2))[:, None]
-            solution = torch.where(done, solution, stepped)  # no run hears of another
-            done = done | (slope.abs() < enough)
-            if bool(done.all()):
-                break
-            age = torch.where(slope > 0, 0, age)  # uphill: forget the momentum
-            ahead = torch.addcmul(solution, push[age], move)
-            age = age + 1
-        solution = solution.permute(1, 2, 0)  # [M, D+1, K]
+            first = torch.cat([start[0], level], 1).permute(2, 0, 1)[None].contiguous()
+        if strength not in self._inverses:
+            one = self._z.new_ones(1, 1)
+            self._inverses[strength] = _inverse_bound(self._gram, one, n, strength)
+        wanted = (targets * seen[..., None]).permute(2, 0, 1)[None].contiguous()  # [1, K, M, n]
+        absent = wanted.sum(3, keepdim=True) < _ABSENT
+        solution = _descend(
+            self._z,
+            wanted,
+            absent,
+            self._inverses[strength],
+            seen=seen,
+            strength=strength,
+            start=first,
+            steps=_SOFT_TARGETS_STEPS,
+            small=_LOOSE * strength * self._many * max(1, self._many // _MANY_ROWS),
+        )[0].permute(1, 2, 0)  # [M, D+1, K]
         weight = solution[:, :-1].contiguous()
         intercept = solution[:, -1:] - self._centre @ weight
-        return weight, intercept.masked_fill(absent.permute(1, 2, 0), -torch.inf)
+        return weight, intercept.masked_fill(absent[0].permute(1, 2, 0), -torch.inf)
 
     def _solve_apart(
         self,
@@ -225,33 +195,127 @@ class Regressions:
         weights, intercepts = (torch.cat(parts) for parts in zip(*solved, strict=True))
         return weights, intercepts
 
-    def _pull(self, ahead: Tensor, wanted: Tensor, absent: Tensor, seen: Tensor) -> Tensor:
-        """Return the gradient of Σ CE [K, M, D+1]."""
-        z, columns = self._z, ahead.flatten(0, 1)
-        size = len(z) if z.is_cuda else max(1, _AT_ONCE // len(columns))
-        pull = torch.zeros_like(columns)
-        for first in range(0, len(z), size):
-            some = slice(first, first + size)
-            logits = (columns @ z[some].T).view(*ahead.shape[:2], -1)
-            proba = logits.masked_fill_(absent, -torch.inf).softmax(0)
-            excess = proba.mul_(seen[:, some]).sub_(wanted[..., some])
-            pull.addmm_(excess.flatten(0, 1), z[some])
-        return pull.view_as(ahead)
 
-    def _inverse(self, strength: float) -> Tensor:
-        """Return the inverse of a bound on the curvature, whatever rows are overlooked [D+1, D+1].
+def _inverse_bound(gram: Tensor, penalty: Tensor, total: int, strength: float = 1.0) -> Tensor:
+    """Return the inverse of Böhning's bound on the curvature, block by block [R, U+1, U+1].
 
-        (½ C ZᵀZ + I)⁻¹ for the weights, 2 / (C n) for the intercept, which is not penalised.
-        """
-        if strength not in self._inverses:
-            n, d = self._z.shape
-            bound = 0.5 * strength * self._gram
-            bound.diagonal().add_(1.0)
-            inverse = bound.new_zeros(d, d)
-            inverse[:-1, :-1] = torch.cholesky_inverse(torch.linalg.cholesky(bound))
-            inverse[-1, -1] = 2 / (strength * n)
-            self._inverses[strength] = inverse
-        return self._inverses[strength]
+    (½ C G + p I)⁻¹ for the weights, 2 / (C n) for the intercept, which is not penalised. The bound
+    holds whatever rows are left out.
+
+    Args:
+        gram: [R, U, U] G.
+        penalty: [R, 1] p.
+        total: n.
+        strength: C.
+    """
+    bound = 0.5 * strength * gram
+    bound.diagonal(dim1=-2, dim2=-1).add_(penalty)
+    lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
+    runs, size, _ = gram.shape
+    inverse = gram.new_zeros(runs, size + 1, size + 1)
+    inverse[:, :-1, :-1] = lower.mT @ lower
+    inverse[:, -1, -1] = 2 / (strength * total)
+    return inverse
+
+
+def _descend(
+    z: Tensor,
+    wanted: Tensor,
+    absent: Tensor,
+    inverse: Tensor,
+    *,
+    steps: int,
+    small: float,
+    gram: Tensor | None = None,
+    penalty: Tensor | None = None,
+    seen: Tensor | None = None,
+    strength: float = 1.0,
+    start: Tensor | None = None,
+    add_up: Callable[..., None] = leave,
+) -> Tensor:
+    """Minimise C Σ CE + ½ p ‖W‖² for M regressions on each of R sets of rows [R, K, M, D+1].
+
+    Accelerated proximal steps under a fixed bound on the curvature; the momentum restarts where a
+    step goes uphill. The last column is the intercept.
+
+    Note: scikit-learn's solver has the same optimum and is slower. On one CPU thread, 5,000 rows of
+    width 256 in 7 classes take 62 ms here and 179 ms with ``LogisticRegression(tol=1e-6)``, which
+    ends as close to the optimum (95 ms with the default, which does not); with soft targets, which
+    it takes as K weighed copies of every row, 30 ms and 671 ms. From 140 to 20,000 rows, widths 256
+    and 512, 7 and 40 classes, the ratios are 0.25 to 0.7 and 0.03 to 0.8. It also has no
+    equivalent for runs and folds in one product, GPUs, and rows of several processes.
+
+    Args:
+        z: [R, n, D] centred rows.
+        wanted: [R, K, M, n] targets; 0 where a row is left out.
+        absent: [R, K, M, 1] classes without an example.
+        inverse: of :func:`_inverse_bound`; [R, n+1, n+1] with `gram`.
+        steps: most of them.
+        small: a regression ends when a step promises less; 0: none ends early, and no step waits
+            for a GPU.
+        gram: [R, n, n] ZZᵀ: solve for A [n, K] of W = ZᵀA, which is less where n < D.
+        penalty: [R, 1] p; None: 1.
+        seen: [M, n] 1 for rows that count; None: all.
+        strength: C.
+        start: [R, K, M, D+1], not with `gram`; None: zero.
+        add_up: replaces a tensor by its sum over all processes.
+    """
+    factor = z if gram is None else gram
+    weigh = 1.0 if penalty is None else penalty[..., None, None]
+    shape = (*wanted.shape[:3], factor.shape[2] + 1)
+    solution = ahead = z.new_zeros(shape) if start is None else start
+    push = _momentum(steps, z.device).to(z.dtype)
+    age = torch.zeros(shape[0], 1, shape[2], 1, dtype=torch.int64, device=z.device)
+    done = torch.zeros_like(age, dtype=torch.bool)
+    for _ in range(steps):
+        gradient = strength * _pull(factor, ahead, wanted, absent, seen, gram is not None, add_up)
+        gradient[..., :-1] += weigh * ahead[..., :-1]
+        stepped = ahead - (gradient.flatten(1, 2) @ inverse).view(shape)
+        move = stepped - solution
+        along = move
+        if gram is not None:
+            along = torch.cat([move[..., :-1] @ gram[:, None], move[..., -1:]], 3)
+        slope = (along * gradient).sum((1, 3), keepdim=True)
+        solution = torch.where(done, solution, stepped)  # the regressions end independently
+        if small:
+            done = done | (slope.abs() < small)
+            if bool(done.all()):
+                break
+        age = torch.where(slope > 0, 0, age)  # uphill: restart the momentum
+        ahead = torch.addcmul(solution, push[age], move)
+        age = age + 1
+    if gram is None:
+        return solution
+    return torch.cat([solution[..., :-1] @ z[:, None], solution[..., -1:]], 3)
+
+
+def _pull(
+    factor: Tensor,
+    ahead: Tensor,
+    wanted: Tensor,
+    absent: Tensor,
+    seen: Tensor | None,
+    dual: bool,
+    add_up: Callable[..., None],
+) -> Tensor:
+    """Return the gradient of Σ CE [R, K, M, U+1]; the arguments are those of :func:`_descend`."""
+    columns = ahead.flatten(1, 2)  # [R, K·M, U+1]
+    rows = factor.shape[1]
+    size = rows if factor.is_cuda else max(1, _AT_ONCE // columns.shape[1])
+    pull = torch.zeros_like(columns)
+    for first in range(0, rows, size):
+        some = slice(first, first + size)
+        logits = torch.baddbmm(columns[..., -1:], columns[..., :-1], factor[:, some].mT)
+        proba = logits.view(*ahead.shape[:3], -1).masked_fill_(absent, -torch.inf).softmax(1)
+        proba = proba if seen is None else proba.mul_(seen[:, some])
+        excess = proba.sub_(wanted[..., some]).flatten(1, 2)
+        if dual:
+            pull[..., :-1][..., some] = excess
+        else:
+            pull[..., :-1] += excess @ factor[:, some]
+        pull[..., -1] += excess.sum(2)
+    add_up(pull)
+    return pull.view_as(ahead)
 
 
 @cache

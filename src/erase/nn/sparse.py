@@ -43,6 +43,11 @@ class Pattern:
         """Build the pattern of entries (rows, cols) [E], given sorted by (row, column)."""
         return cls(_offsets(rows, shape[0]), cols, shape)
 
+    @classmethod
+    def of(cls, x: Tensor) -> "Pattern":
+        """Return the pattern of a torch CSR tensor [M, N]."""
+        return cls(x.crow_indices(), x.col_indices(), (x.shape[0], x.shape[1]))
+
     @cached_property
     def rows(self) -> Tensor:
         """[E] row of each entry."""
@@ -59,6 +64,12 @@ class Pattern:
         """The pattern of the transpose; permute values by `t_order` to go with it."""
         starts = _offsets(self.indices, self.shape[1])
         return Pattern(starts, self.rows[self.t_order], self.shape[::-1])
+
+    def take(self, rows: Tensor) -> tuple["Pattern", Tensor]:
+        """Return the pattern of some rows [m], and where its entries lie among those of all."""
+        entries, count = row_entries(self.indptr, rows)
+        starts = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        return Pattern(starts, self.indices[entries], (len(rows), self.shape[1])), entries
 
     def repeat(self, copies: int) -> "Pattern":
         """Return `copies` independent graphs in one: entry (i, j) becomes (i·H+h, j·H+h) for all h.
@@ -134,6 +145,20 @@ def ragged(start: Tensor, count: Tensor) -> Tensor:
     shift = start - (count.cumsum(0) - count)
     places = torch.arange(int(count.sum()), device=start.device)
     return places + torch.repeat_interleave(shift, count)
+
+
+def row_entries(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the entries of some rows [m] of a CSR matrix lie, row by row, and how many.
+
+    Args:
+        indptr: [M+1] start of each row among the entries.
+        rows: [m].
+
+    >>> row_entries(torch.tensor([0, 2, 2, 5]), torch.tensor([2, 1, 0]))
+    (tensor([2, 3, 4, 0, 1]), tensor([3, 0, 2]))
+    """
+    count = indptr[rows + 1] - indptr[rows]
+    return ragged(indptr[rows], count), count
 
 
 class _SparseProduct(Function):
@@ -281,8 +306,8 @@ class Graph:
     def only(self, rows: Tensor) -> tuple["Graph", Tensor]:
         """Return some rows [m] of a part of a graph, among the columns they need, and these [n]."""
         own = rows if self.itself is None else self.itself[rows]
-        count = self.indptr[rows + 1] - self.indptr[rows]
-        ends = self.edge_index[1, ragged(self.indptr[rows], count)]
+        entries, count = row_entries(self.indptr, rows)
+        ends = self.edge_index[1, entries]
         needed = torch.cat([ends, own]).unique()
         places = torch.arange(rows.numel(), device=rows.device)
         edges = torch.stack(
@@ -294,8 +319,8 @@ class Graph:
 
     def induced(self, nodes: Tensor) -> "Graph":
         """Return the graph among `nodes` [n] of a whole graph, numbered as they are listed."""
-        count = self.indptr[nodes + 1] - self.indptr[nodes]
-        ends = self.edge_index[1, ragged(self.indptr[nodes], count)]
+        entries, count = row_entries(self.indptr, nodes)
+        ends = self.edge_index[1, entries]
         order = torch.argsort(nodes)
         place = torch.searchsorted(nodes[order], ends).clamp_(max=nodes.numel() - 1)
         cols = order[place]
@@ -332,13 +357,15 @@ def propagate(
     keep: float,
     steps: int,
     restart: bool = False,
+    bounded: bool = True,
 ) -> Tensor:
     """Return L^(T) of L^(t+1) = ((1−α) Ã + α I) L^(t) (eqs. 5 and 9; α = `keep`, T = `steps`).
 
     `steps=0` or `keep=1` returns the labels [N, K] (or [R, N, K] for R runs) as they are; a node
-    without neighbours only fades by α a step. With `restart`, L^(t+1) = (1−α) Ã L^(t) + α L^(0),
-    clamped to [0, 1], as PyG's `LabelPropagation` does: nodes are drawn back to where they began,
-    and a hub, whose row of Ã may sum to more than 1, stays within bounds. Cost: T sparse products,
+    without neighbours only fades by α a step. With `restart`, L^(t+1) = (1−α) Ã L^(t) + α L^(0):
+    nodes are drawn back to where they began. This is personalised PageRank of the columns, which
+    may be features. With `bounded` each step is then clamped to [0, 1], as PyG's `LabelPropagation`
+    does: a hub's row of Ã may sum to more than 1. Cost: T sparse products,
     a few columns at a time where the labels are many: beside them and the answer nothing as large
     is held.
 
@@ -350,26 +377,36 @@ def propagate(
     if labels.dim() == 2:
         columns = max(1, _LABELS_AT_ONCE // max(labels.shape[0], 1))
         if labels.shape[1] <= columns:
-            return _propagate(pattern, values, labels, keep, steps, restart)
+            return _propagate(pattern, values, labels, keep, steps, restart, bounded)
         spread = torch.empty_like(labels)
         for k in range(0, labels.shape[1], columns):
             some = labels[:, k : k + columns].contiguous()
-            spread[:, k : k + columns] = _propagate(pattern, values, some, keep, steps, restart)
+            spread[:, k : k + columns] = _propagate(
+                pattern, values, some, keep, steps, restart, bounded
+            )
         return spread
     runs, nodes, classes = labels.shape
     flat = labels.transpose(0, 1).reshape(nodes, runs * classes)
-    flat = propagate(pattern, values, flat, keep=keep, steps=steps, restart=restart)
+    flat = propagate(
+        pattern, values, flat, keep=keep, steps=steps, restart=restart, bounded=bounded
+    )
     return flat.view(nodes, runs, classes).transpose(0, 1)
 
 
 def _propagate(
-    pattern: Pattern, values: Tensor, labels: Tensor, keep: float, steps: int, restart: bool
+    pattern: Pattern,
+    values: Tensor,
+    labels: Tensor,
+    keep: float,
+    steps: int,
+    restart: bool,
+    bounded: bool,
 ) -> Tensor:
     first = labels
     for _ in range(steps):
         own = first if restart else labels
         labels = (1 - keep) * pattern.matmul(values, labels) + keep * own
-        if restart:
+        if restart and bounded:
             labels.clamp_(0, 1)
     return labels
 

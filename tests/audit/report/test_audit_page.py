@@ -22,6 +22,7 @@ from erase.audit.report.audit_page import SCRIPTS, AuditPage, expected_errors, w
 from erase.audit.report.class_marks import COLOURS, SHAPES, class_marks, contrast
 from erase.audit.report.embedding import directions, look_alikes, plane
 from erase.audit.report.page import Table, Text
+from erase.nn import neighbours
 from synthetic_audits import CLASSES, planted_audit
 
 PAGES = ("#ffffff", "#14181d")  # the light and the dark background
@@ -295,10 +296,10 @@ def test_look_alikes_in_blocks_and_with_few_candidates(monkeypatch: pytest.Monke
     unit = directions(np.random.default_rng(0).normal(size=(50, 4)))
     nodes, among = np.arange(0, 50, 3), np.arange(10, 40)
     whole = look_alikes(unit, nodes, among, 5)
-    monkeypatch.setattr(embedding, "_BLOCK", 64)  # two rows at a time
+    monkeypatch.setattr(neighbours, "_COSINES_AT_ONCE", 100)  # two rows at a time
     parts = look_alikes(unit, nodes, among, 5)
-    for a, b in zip(whole, parts, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(whole[0], parts[0])
+    np.testing.assert_allclose(whole[1], parts[1], rtol=1e-6)
     few, cosine = look_alikes(unit, np.array([3, 4]), np.array([3, 7]), 3)
     assert few.tolist() == [[7, -1, -1], [*sorted([3, 7], key=lambda j: -unit[4] @ unit[j]), -1]]
     assert cosine[0, 1:].tolist() == [0, 0]
@@ -332,7 +333,6 @@ def test_the_map_keeps_classes_together_and_is_the_same_twice(
 def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_TSNE_NODES", 100)
     monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 40)
-    monkeypatch.setattr(embedding, "_BLOCK", 400)  # ten rows at a time
     mapped = []
 
     def recorded(points: NDArray[np.float64], seed: int, angle: float) -> NDArray[np.float64]:

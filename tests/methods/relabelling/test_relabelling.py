@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
-from conftest import two_communities
+from conftest import renumbered, two_communities
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.datasets import load_dataset
 from erase.data.noise import corrupt
@@ -57,12 +58,13 @@ def test_a_round_teaches_what_the_labels_probably_mean() -> None:
     task, model = NodeTask.from_data(given), small()
     labelled = (task.y >= 0).nonzero().squeeze(1)
     fold = np.arange(len(labelled)) % 3
-    views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
-    mixture = mixtures.Mixture(task, views, fold, rounds=2, seed=0, progress=False)
-    rows = Regressions(views["far"][labelled])
-    before = mixture._as_given(views["far"])
-    trained = [c for c in mixture._candidates if c.name[:2] == ("far", 0)]
-    after = mixture._reconsidered(trained, rows, before)
+    cpu = torch.device("cpu")
+    _, features = mixtures.smoothed_features(task, model.view, model.width, cpu)
+    labels = mixtures.split_labels(task, fold, seed=0)
+    candidates = mixtures.fit_candidates("far", features["far"], labels, rounds=0)
+    rows = Regressions(features["far"][labelled])
+    before = mixtures.as_given(labels, cpu)
+    after = mixtures.reconsider(labels, candidates, rows, before)
     assert after.shape == before.shape == (4, len(labelled), 3)
     torch.testing.assert_close(after.sum(2), torch.ones(4, len(labelled)))
     truth = clean.y[labelled]
@@ -105,10 +107,10 @@ def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
 
     def weights(task: NodeTask) -> list[torch.Tensor]:
         model = small()
-        views = mixtures.views_for(task, model.view, model.width, torch.device("cpu"))
-        own = fold[labelled]
-        mixture = mixtures.Mixture(task, views, own, rounds=2, seed=0, progress=False)
-        return [candidate.weights for candidate in mixture._candidates]
+        cpu = torch.device("cpu")
+        _, features = mixtures.smoothed_features(task, model.view, model.width, cpu)
+        mixture = mixtures.fit_mixture(task, features, fold[labelled], rounds=2, seed=0)
+        return [candidate.weights for candidate in mixture.candidates]
 
     with pytest.MonkeyPatch.context() as patch:
         # the inner folds are dealt by class: keep them where they are
@@ -143,10 +145,10 @@ def test_stacking_prefers_what_predicts_labels() -> None:
     rng = np.random.default_rng(0)
     likelihood = rng.uniform(0.2, 0.4, size=(3, 200))
     likelihood[1] += 0.3
-    shares = mixtures._stack(likelihood)
+    shares = mixtures.stack(likelihood)
     assert shares.sum() == pytest.approx(1)
     assert shares[1] > 0.9 > 0.1 > shares[0] > 0
-    np.testing.assert_allclose(mixtures._stack(np.full((4, 10), 0.3)), 0.25)
+    np.testing.assert_allclose(mixtures.stack(np.full((4, 10), 0.3)), 0.25)
 
 
 def test_a_graph_of_strangers_is_left_aside() -> None:
@@ -221,11 +223,11 @@ def one_model(likelihood: list[float], transition: list[list[float]]) -> Calibra
 def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> None:
     sober = one_model([0.6, 0.6, 0.6], [[0.8, 0.2], [0.5, 0.5]])
     wild = [[0.9, 0.1], [0.6, 0.4]]
-    np.testing.assert_allclose(mixtures._shares([sober, one_model([0.6] * 3, wild)]), [1, 0])
-    np.testing.assert_allclose(mixtures._shares([sober, one_model([0.5] * 3, wild)]), [1, 0])
-    earned = mixtures._shares([sober, one_model([0.7] * 3, wild)])
+    np.testing.assert_allclose(mixtures.mixing_shares([sober, one_model([0.6] * 3, wild)]), [1, 0])
+    np.testing.assert_allclose(mixtures.mixing_shares([sober, one_model([0.5] * 3, wild)]), [1, 0])
+    earned = mixtures.mixing_shares([sober, one_model([0.7] * 3, wild)])
     assert earned[1] > 0.5
-    alone = mixtures._shares([one_model([0.5, 0.6], wild), one_model([0.6, 0.5], wild)])
+    alone = mixtures.mixing_shares([one_model([0.5, 0.6], wild), one_model([0.6, 0.5], wild)])
     np.testing.assert_allclose(alone, [0.5, 0.5])
 
 
@@ -254,9 +256,8 @@ def mixture_of(
     """Return the mixture of a graph's labels, its task, and the fold of each label."""
     task = NodeTask.from_data(given)
     fold = np.arange(int((task.y >= 0).sum())) % folds
-    views = mixtures.views_for(task, view, 12, torch.device("cpu"))
-    mixture = mixtures.Mixture(task, views, fold, rounds=rounds, seed=0, progress=False)
-    return mixture, task, fold
+    _, features = mixtures.smoothed_features(task, view, 12, torch.device("cpu"))
+    return mixtures.fit_mixture(task, features, fold, rounds=rounds, seed=0), task, fold
 
 
 @pytest.mark.parametrize("many", [90, 5_000], ids=["many labels", "few labels"])
@@ -266,16 +267,16 @@ def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.Monkey
     mixture, task, fold = mixture_of(noisy("pair", 0.4))
     nodes = (task.y >= 0).nonzero().squeeze(1).numpy()
     given, rows = task.y.numpy()[nodes], np.arange(len(nodes))
-    some, folds = mixture._some, mixture._calibration_folds
+    some, folds = mixture.labels.sample, mixture.labels.sample_fold
     assert len(set(some.tolist())) == len(folds) == min(many, len(nodes))
-    assert mixture._inner.max() + 1 == (2 if many < len(nodes) else 5)
+    assert mixture.labels.inner.max() + 1 == (2 if many < len(nodes) else 5)
     chosen = []
-    for candidate in mixture._candidates:
+    for candidate in mixture.candidates:
         said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
         chosen.append(calibrate(given[some], said[some], prior_counts=(5.0,), folds=folds))
-    shares = mixtures._shares(chosen)
+    shares = mixtures.mixing_shares(chosen)
     held_out, proba = np.zeros((len(nodes), 3)), np.zeros((task.num_nodes, 3))
-    for candidate, share, calibration in zip(mixture._candidates, shares, chosen, strict=True):
+    for candidate, share, calibration in zip(mixture.candidates, shares, chosen, strict=True):
         said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
         held_out += share * calibration.calibrated(said)
         proba += share * calibration.calibrated(candidate.proba(-1))
@@ -289,10 +290,10 @@ def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.Monkey
     assert fit.outcome.labels[nodes].tolist() == posterior.argmax(1).tolist()
     assert (posterior.argmax(1) != held_out.argmax(1)).any()
     totals = dict.fromkeys(VIEWS, 0.0)
-    for candidate, share in zip(mixture._candidates, shares, strict=True):
+    for candidate, share in zip(mixture.candidates, shares, strict=True):
         totals[candidate.name[0]] += share
     best = max(totals, key=lambda view: totals[view])
-    view = next(c.view for c in mixture._candidates if c.name[0] == best)
+    view = next(c.features for c in mixture.candidates if c.name[0] == best)
     assert torch.equal(fit.outcome.embedding, view)
 
 
@@ -357,7 +358,7 @@ def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> N
     assert (model.quality_[others] > 0.5).mean() > 0.9
     assert model.transition_.diagonal()[:2].min() > 0.7
     mixture, _, _ = mixture_of(data)
-    assert mixture._some.tolist() == np.flatnonzero(given != lone).tolist()
+    assert mixture.labels.sample.tolist() == np.flatnonzero(given != lone).tolist()
 
 
 def test_one_label_a_class_trains_and_is_not_judged() -> None:
@@ -372,5 +373,81 @@ def test_one_label_a_class_trains_and_is_not_judged() -> None:
     assert model.labels_[first].tolist() == [0, 1]
     assert model.score(data) > 0.6
     mixture, _, _ = mixture_of(data, rounds=0)
-    mean = mixture._mix(candidate.proba(-1) for candidate in mixture._candidates)
+    mean = mixture.mix(candidate.proba(-1) for candidate in mixture.candidates)
     np.testing.assert_allclose(mixture.fit().outcome.proba, mean, atol=1e-6)
+
+
+def test_it_applies_to_a_graph_without_training(tmp_path: Path) -> None:
+    """To the graph of the fit as `predict` does, in any order of nodes, whatever the labels."""
+    task = NodeTask.from_data(noisy("pair", 0.4))
+    small().fit(task).save(tmp_path / "model.safetensors")
+    model = Relabelling.load(tmp_path / "model.safetensors")
+    np.testing.assert_allclose(model._apply(task).proba, model.predict_proba(), atol=1e-5)
+    np.testing.assert_allclose(model._apply(task).embedding, model.transform(), atol=1e-5)
+    order = torch.randperm(task.num_nodes, generator=torch.Generator().manual_seed(0))
+    found = model._apply(renumbered(task, order))
+    np.testing.assert_allclose(found.proba, model.predict_proba()[order.numpy()], atol=1e-5)
+    np.testing.assert_allclose(found.embedding, model.transform()[order.numpy()], atol=1e-5)
+
+
+@pytest.mark.parametrize("view", ["all", *VIEWS])
+def test_new_nodes_are_classified(view: str) -> None:
+    """Fitted to two thirds of the nodes, it classifies the rest, which it has never met."""
+    clean = two_communities(classes=3, size=60)
+    given = corrupt(clean, "symmetric", 0.3, seed=0, on="train+val")
+    known = torch.arange(180) // 3 % 3 < 2
+    part = given.subgraph(known)
+    part.train_mask, part.val_mask = part.train_mask | part.val_mask, None
+    whole = NodeTask.from_data(given)
+    model = small(view=view).fit(part)
+    predicted = model._apply(whole).proba.argmax(1)
+    assert float((predicted == clean.y)[~known].float().mean()) > 0.85
+
+
+def test_one_label_a_class_applies_as_it_was_fitted() -> None:
+    data = two_communities(size=40)
+    first = [int((data.train_mask & (data.y == k)).nonzero()[0]) for k in range(2)]
+    data.val_mask, data.train_mask = (torch.zeros_like(data.val_mask) for _ in range(2))
+    data.train_mask[first] = True
+    model = small().fit(data)
+    found = model._apply(NodeTask.from_data(data)).proba
+    np.testing.assert_allclose(found, model.predict_proba(), atol=1e-5)
+
+
+# Constants ----------------------------------------------------------------------------------------
+
+
+def test_stacking_takes_sixteen_steps_from_equal_shares() -> None:
+    """Two candidates of constant likelihoods a and b: each step multiplies their odds by a/b."""
+    shares = mixtures.stack(np.array([[0.55] * 4, [0.5] * 4]))
+    assert shares[0] / shares[1] == pytest.approx(1.1**16)
+
+
+def test_class_means_are_the_softmax_of_twenty_cosines() -> None:
+    rows = normalize(torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    hot = torch.eye(3)[torch.arange(30) % 3]
+    weights, intercepts = mixtures._class_means(rows, hot[None], torch.ones(1, 30))
+    means = torch.stack([rows[torch.arange(30) % 3 == k].mean(0) for k in range(3)])
+    cosines = rows @ normalize(means, dim=1).T
+    torch.testing.assert_close(rows @ weights[0] + intercepts[0], 20.0 * cosines)
+
+
+def test_the_regressions_have_strengths_one_and_three() -> None:
+    """At the optimum of C Σ CE + ½‖W‖², W = C Σ_i h_i (y_i − p_i)ᵀ."""
+    mixture, task, _ = mixture_of(noisy(), rounds=0, view="features")
+    assert [c.name[2] for c in mixture.candidates] == ["means", "C=1", "C=3"]
+    nodes = (task.y >= 0).nonzero().squeeze(1)
+    hot = torch.eye(3)[task.y[nodes]]
+    for candidate, strength in zip(mixture.candidates[1:], (1.0, 3.0), strict=True):
+        rows, weight = candidate.features[nodes], candidate.weights[-1]
+        excess = hot - (rows @ weight + candidate.intercepts[-1]).softmax(1)
+        torch.testing.assert_close(weight, strength * rows.T @ excess, atol=0.1, rtol=0.05)
+
+
+def test_the_answer_on_a_small_graph_stays_what_it_is() -> None:
+    """Numbers of version 0.1: whoever changes a constant of the method changes them."""
+    model = small(width=6).fit(noisy("pair", 0.4, size=20))
+    expected = [[0.9369, 0.0404, 0.0227], [0.0123, 0.9063, 0.0813], [0.0309, 0.0106, 0.9586]]
+    np.testing.assert_allclose(model.predict_proba()[:3], expected, atol=2e-4)
+    expected = [[0.6563, 0.3219, 0.0218], [0.0223, 0.6573, 0.3203], [0.2713, 0.0552, 0.6735]]
+    np.testing.assert_allclose(model.transition_, expected, atol=2e-4)

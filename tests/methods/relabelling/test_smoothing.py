@@ -1,32 +1,58 @@
-"""Views against loops and dense matrices in float64, and what they promise about size and order."""
+"""Smoothed features against loops and dense float64 matrices; their size, order and new graphs."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
-from erase.data.task import NodeTask
-from erase.methods.relabelling import smoothing as views
-from erase.methods.relabelling.smoothing import (
-    join,
-    nearest,
-    nearly_nearest,
-    reduce,
-    smooth,
-    smoothed_view,
-    views_of,
-    weigh,
+from conftest import (
+    LargestTensor,
+    brute_force_neighbours,
+    clusters,
+    dense_adjacency,
+    edge_lists,
+    full,
+    two_communities,
+    unit_rows,
 )
-from tf32 import on_a_gpu_that_may_round
+from erase.data.task import NodeTask
+from erase.methods.relabelling.smoothing import (
+    SMOOTHINGS,
+    FeatureMap,
+    Smoother,
+    Smoothing,
+    join,
+    singular_directions,
+)
+from erase.nn import neighbours
+from erase.nn.neighbours import nearest_graph
+from erase.nn.sparse import propagate
 
 Floats = NDArray[np.float64]
+
+
+def weigh(x: Tensor) -> Tensor:
+    return FeatureMap.fit(x, x.shape[1]).weigh(x)
+
+
+def reduce(x: Tensor, width: int) -> Tensor:
+    """Return `x` [N, F], not weighed, in its largest singular directions."""
+    wide = x.shape[1] > width
+    basis = singular_directions(x, min(width, x.shape[0])) if wide else None
+    return FeatureMap(torch.ones(x.shape[1]), basis=basis).reduce(x)
+
+
+def smoothed_features(x: Tensor, edge_index: Tensor, width: int = 256, **options: Any) -> Tensor:
+    return Smoother.fit(x, edge_index, width, {"it": Smoothing(**options)})[1]["it"]
 
 
 def counts(seed: int = 0, nodes: int = 30, words: int = 8) -> Tensor:
@@ -51,19 +77,6 @@ def dense(seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(30, 6, generator=generator) * torch.tensor([1, 2, 1e-6, 1e6, 5, 0])
     return x + torch.tensor([0, 1, 1e-6, 273.15, -7, 0.1])
-
-
-def unit_rows(rows: Floats) -> Floats:
-    out = np.zeros_like(rows)
-    for i, row in enumerate(rows):
-        if np.abs(row).max() > 0:
-            out[i] = row / np.sqrt((row**2).sum())
-    return out
-
-
-def full(x: Tensor) -> Floats:
-    array: Floats = (x.to_dense() if x.layout == torch.sparse_csr else x).double().numpy()
-    return array
 
 
 # Weighing -----------------------------------------------------------------------------------------
@@ -193,81 +206,6 @@ def test_reduction_repeats_itself_and_leaves_global_generators_alone() -> None:
     np.testing.assert_array_equal(after, before)
 
 
-# Nearest neighbours -------------------------------------------------------------------------------
-
-
-def brute_force(x: Floats, count: int) -> Floats:
-    """Return G [N, N], pair by pair: equal cosines are taken in the order of nodes."""
-    rows = unit_rows(x)
-    n = len(x)
-    near = np.zeros((n, n))
-    for i in range(n):
-        others = [(round(-float(rows[i] @ rows[j]), 9), j) for j in range(n) if j != i]
-        for minus, j in sorted(others)[:count]:
-            if minus < 0:
-                near[i, j] = -minus
-    return np.maximum(near, near.T)
-
-
-def as_matrix(edges: Tensor, cosines: Tensor, n: int) -> Floats:
-    """Return G [N, N] after a look at the edges: sorted, each once."""
-    keys = (edges[0] * n + edges[1]).tolist()
-    assert keys == sorted(set(keys))
-    assert (cosines > 0).all()
-    matrix = np.zeros((n, n))
-    matrix[tuple(edges.numpy())] = cosines.numpy()
-    return matrix
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@given(
-    st.integers(1, 12).flatmap(
-        lambda n: st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=n, max_size=n)
-    ),
-    st.integers(0, 13),
-    st.integers(1, 60),
-)
-def test_neighbours_are_those_of_brute_force(
-    sparse: bool, rows: list[tuple[int, ...]], count: int, at_once: int
-) -> None:
-    """Small whole numbers: rows of zeros, equal rows and equal cosines are common."""
-    x = torch.tensor(rows).float()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(views, "_COSINES_AT_ONCE", at_once)  # many blocks, of a row or more
-        edges, cosines = nearest(x.to_sparse_csr() if sparse else x, count)
-    np.testing.assert_allclose(
-        as_matrix(edges, cosines, len(x)), brute_force(full(x), count), atol=1e-6
-    )
-
-
-def test_of_equals_the_lowest_numbers_are_near() -> None:
-    x = torch.ones(6, 2)
-    x[0] = 0.0  # near to nobody
-    edges, cosines = nearest(x, 2)
-    pairs = {(a, b) for a, b in edges.T.tolist() if a < b}
-    assert pairs == {(1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5)}
-    np.testing.assert_allclose(cosines, 1.0, rtol=1e-6)
-
-
-def test_cosines_that_differ_by_rounding_are_equal() -> None:
-    cosines = torch.tensor([[0.5, 1.0, 0.5 + 3e-7, 0.9, 0.5 + 2e-6, 0.5 - 3e-7]])
-    others, highest = views._highest(cosines, slice(1, 2), 3)
-    assert others.tolist() == [[3, 4, 0]]
-    np.testing.assert_allclose(highest, [[0.9, 0.5, 0.5]], atol=1e-5)
-    others, _ = views._highest(cosines, slice(1, 2), 4)
-    assert others.tolist() == [[3, 4, 0, 2]]
-
-
-def test_blocks_are_small_where_features_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.zeros(20, 400)
-    x[torch.arange(20).repeat(3), torch.arange(60) // 2] = 1.0
-    monkeypatch.setattr(views, "_COSINES_AT_ONCE", 2_000)
-    x = x.to_sparse_csr()
-    with LargestTensor() as largest:
-        nearest(x, 2)
-    assert largest.numbers == 2_000  # five rows at once
-
-
 # Smoothing ----------------------------------------------------------------------------------------
 
 
@@ -284,11 +222,10 @@ def test_the_operator_is_the_sum_of_three_matrices(
 ) -> None:
     edge_index, n = graph
     x = torch.rand(n, 3, generator=torch.Generator().manual_seed(seed))
-    near, cosines = nearest(x, count)
+    near, cosines = nearest_graph(x, count)
     pattern, values = join(edge_index, near, cosines, weight, n)
-    total = (
-        dense_adjacency(edge_index, n).numpy() + np.eye(n) + weight * brute_force(full(x), count)
-    )
+    near_by = brute_force_neighbours(full(x), count)
+    total = dense_adjacency(edge_index, n).numpy() + np.eye(n) + weight * near_by
     np.testing.assert_allclose(full(pattern.matrix(values)), normalised(total), atol=1e-6)
 
 
@@ -298,17 +235,17 @@ def test_smoothing_is_a_sum_of_matrix_powers(
 ) -> None:
     edge_index, n = graph
     x = torch.randn(n, 2, generator=torch.Generator().manual_seed(steps))
-    near, cosines = nearest(x, 2)
+    near, cosines = nearest_graph(x, 2)
     pattern, values = join(edge_index, near, cosines, 0.25, n)
     s = full(pattern.matrix(values))
     expected = (1 - restart) ** steps * np.linalg.matrix_power(s, steps) @ full(x)
     for t in range(steps):
         expected += restart * (1 - restart) ** t * np.linalg.matrix_power(s, t) @ full(x)
-    smoothed = smooth(pattern, values, x, restart=restart, steps=steps)
+    smoothed = propagate(pattern, values, x, keep=restart, steps=steps, restart=True, bounded=False)
     np.testing.assert_allclose(smoothed, expected, atol=1e-5)
 
 
-# The view -----------------------------------------------------------------------------------------
+# All of it ----------------------------------------------------------------------------------------
 
 
 def graph_of(seed: int = 0, nodes: int = 40) -> tuple[Tensor, Tensor]:
@@ -320,27 +257,27 @@ def graph_of(seed: int = 0, nodes: int = 40) -> tuple[Tensor, Tensor]:
     return x, task.edge_index
 
 
-def view_of(x: Tensor, edge_index: Tensor, **changes: Any) -> Floats:
+def smoothed_of(x: Tensor, edge_index: Tensor, **changes: Any) -> Floats:
     options: dict[str, Any] = {"neighbours": 3, "width": 12} | changes
-    return full(smoothed_view(x, edge_index, **options))
+    return full(smoothed_features(x, edge_index, **options))
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_the_view_is_its_parts_one_after_the_other(is_dense: bool) -> None:
+def test_smoothed_features_are_their_parts_one_after_the_other(is_dense: bool) -> None:
     x, edge_index = graph_of()
     x = x + 0.1 if is_dense else x
     weighed = full(weigh(x))
     u, sigma, _ = np.linalg.svd(weighed, full_matrices=False)
     first = (u * sigma)[:, :12]
-    near = brute_force(first if is_dense else weighed, 3)
+    near = brute_force_neighbours(first if is_dense else weighed, 3)
     s = normalised(dense_adjacency(edge_index, len(x)).numpy() + np.eye(len(x)) + 0.5 * near)
     h = first
     for _ in range(4):
         h = 0.8 * s @ h + 0.2 * first
     h = unit_rows(h - h.mean(0))
-    view = view_of(x, edge_index, restart=0.2, steps=4, neighbour_weight=0.5)
+    view = smoothed_of(x, edge_index, restart=0.2, steps=4, neighbour_weight=0.5)
     np.testing.assert_allclose(view @ view.T, h @ h.T, atol=1e-3)  # the tail is approximate
-    everything = view_of(x, edge_index, width=24, steps=0)
+    everything = smoothed_of(x, edge_index, width=24, steps=0)
     exact = weighed - weighed.mean(0)
     np.testing.assert_allclose(everything, unit_rows(exact), atol=1e-5)
 
@@ -357,8 +294,8 @@ def test_the_view_is_its_parts_one_after_the_other(is_dense: bool) -> None:
     ],
     ids=str,
 )
-def test_every_option_changes_the_view(change: dict[str, Any]) -> None:
-    usual, other = view_of(*graph_of()), view_of(*graph_of(), **change)
+def test_every_option_changes_smoothed_features(change: dict[str, Any]) -> None:
+    usual, other = smoothed_of(*graph_of()), smoothed_of(*graph_of(), **change)
     assert np.abs(usual @ usual.T - other @ other.T).max() > 0.01
 
 
@@ -366,7 +303,7 @@ def test_the_order_of_nodes_is_the_order_of_rows() -> None:
     x, edge_index = graph_of()
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1))
     renumbered = order.argsort()[edge_index]  # node order[i] becomes node i
-    view, other = view_of(x, edge_index), view_of(x[order], renumbered)
+    view, other = smoothed_of(x, edge_index), smoothed_of(x[order], renumbered)
     np.testing.assert_allclose(other, view[order.numpy()], atol=1e-4)
 
 
@@ -375,30 +312,29 @@ def test_many_nodes_are_compared_by_their_reduced_features(monkeypatch: pytest.M
 
     def watch(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
         seen.append(tuple(x.shape))
-        return nearest(x, count)
+        return nearest_graph(x, count)
 
-    for name in ("nearest", "nearly_nearest"):
-        monkeypatch.setattr(views, name, watch)
-    in_full = view_of(*graph_of())
-    monkeypatch.setattr(views, "_MOST_NODES_IN_FULL", 39)
-    reduced = view_of(*graph_of())
+    monkeypatch.setattr(neighbours, "nearest_graph", watch)
+    in_full = smoothed_of(*graph_of())
+    monkeypatch.setattr(neighbours, "MOST_ROWS_IN_FULL", 39)
+    reduced = smoothed_of(*graph_of())
     assert seen == [(40, 24), (40, 12)]
     assert np.abs(in_full @ in_full.T - reduced @ reduced.T).max() > 0.01
 
 
 @pytest.mark.parametrize("x", [torch.zeros(4, 3), torch.ones(4, 3), torch.zeros(4, 300)])
-def test_where_features_say_nothing_the_view_is_zero(x: Tensor) -> None:
+def test_where_features_say_nothing_smoothed_features_are_zero(x: Tensor) -> None:
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    np.testing.assert_allclose(full(smoothed_view(x, edge_index)), 0, atol=1e-6)
-    alone = smoothed_view(x[:1], torch.zeros(2, 0, dtype=torch.int64))
+    np.testing.assert_allclose(full(smoothed_features(x, edge_index)), 0, atol=1e-6)
+    alone = smoothed_features(x[:1], torch.zeros(2, 0, dtype=torch.int64))
     np.testing.assert_allclose(full(alone), 0, atol=1e-6)
 
 
-def test_where_all_nodes_are_alike_the_view_is_not_their_rounding() -> None:
+def test_where_all_nodes_are_alike_smoothed_features_are_not_their_rounding() -> None:
     nodes = torch.arange(7)
     ring = torch.stack([torch.cat([nodes, nodes.roll(1)]), torch.cat([nodes.roll(1), nodes])])
     x = torch.tensor([[-0.1, 0.0, 0.7, 0.0, 0.0, 0.3, 0.0, 0.0]]).repeat(7, 1)
-    assert np.linalg.norm(full(smoothed_view(x, ring, restart=0.3)), axis=1).max() < 0.1
+    assert np.linalg.norm(full(smoothed_features(x, ring, restart=0.3)), axis=1).max() < 0.1
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -410,14 +346,19 @@ def test_nothing_of_size_nodes_times_nodes_exists(sparse: bool) -> None:
     nodes = torch.arange(n)
     edge_index = torch.stack([torch.cat([nodes, nodes.roll(1)]), torch.cat([nodes.roll(1), nodes])])
     with LargestTensor() as largest:
-        view = smoothed_view(x, edge_index, width=16, steps=2)
+        view = smoothed_features(x, edge_index, width=16, steps=2)
     assert view.shape == (n, 16)
-    assert views._COSINES_AT_ONCE - n < largest.numbers <= views._COSINES_AT_ONCE < n * n // 8
+    assert (
+        neighbours._COSINES_AT_ONCE - n
+        < largest.numbers
+        <= neighbours._COSINES_AT_ONCE
+        < n * n // 8
+    )
 
 
-def test_the_three_views_are_smoothed_views_with_other_options() -> None:
+def test_the_three_smoothings_differ_in_steps_and_neighbours() -> None:
     task = NodeTask.from_data(two_communities())
-    found = views_of(task.x, task.edge_index, width=5)
+    found = Smoother.fit(task.x, task.edge_index, 5, SMOOTHINGS)[1]
     options: dict[str, dict[str, int]] = {
         "features": {"steps": 0, "neighbours": 0},
         "near": {"steps": 2, "neighbours": 0},
@@ -425,79 +366,52 @@ def test_the_three_views_are_smoothed_views_with_other_options() -> None:
     }
     assert list(found) == list(options)
     for name, chosen in options.items():
-        expected = smoothed_view(task.x, task.edge_index, width=5, **chosen)
+        expected = smoothed_features(task.x, task.edge_index, width=5, **chosen)
         torch.testing.assert_close(found[name], expected)
 
 
-def clusters(nodes: int = 900, seed: int = 0) -> Tensor:
-    """Return rows around thirty directions; the first is zero."""
-    generator = torch.Generator().manual_seed(seed)
-    middle = torch.randn(30, 12, generator=generator)[torch.arange(nodes) % 30]
-    x = middle + 0.3 * torch.randn(nodes, 12, generator=generator)
-    x[0] = 0.0
-    return x
-
-
-def test_where_every_centre_is_asked_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 100)
-    x = clusters()
-    expected, cosines = nearest(x, 5)
-    edges, found = nearly_nearest(x, 5)
-    wanted, got = ({(a, b) for a, b in pairs.T.tolist()} for pairs in (expected, edges))
-    assert len(wanted ^ got) <= 4  # equally near, but for rounding
-    torch.testing.assert_close(found.sum(), cosines.sum())
-    assert 0 not in edges
-
-
-def test_where_some_centres_are_asked_most_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 10)
-    monkeypatch.setattr(views, "_CENTRES_ASKED", 4)
-    x = clusters()
-    expected, cosines = nearest(x, 5)
-    edges, found = nearly_nearest(x, 5)
-    wanted = {(a, b) for a, b in expected.T.tolist()}
-    assert 0.8 * len(wanted) < len(wanted & {(a, b) for a, b in edges.T.tolist()}) < len(wanted)
-    assert found.mean() > 0.98 * cosines.mean()
-    again, _ = nearly_nearest(x, 5)
-    torch.testing.assert_close(again, edges)
-
-
 def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "_MOST_NODES_IN_FULL", 899)
-    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 20)
+    monkeypatch.setattr(neighbours, "MOST_ROWS_IN_FULL", 899)
+    monkeypatch.setattr(neighbours, "_FEWEST_ROWS_OF_A_CENTRE", 20)
     x, nobody = clusters(), torch.zeros(2, 0, dtype=torch.int64)
     with LargestTensor() as largest:
-        found = smoothed_view(x, nobody)
+        found = smoothed_features(x, nobody)
     assert largest.numbers < 900 * 900 / 2
-    expected = views._centred(
-        smooth(
-            *join(nobody, *nearly_nearest(weigh(x), 10), 0.25, 900), weigh(x), restart=0.1, steps=20
-        )
+    near = nearest_graph(x := weigh(x), 10)
+    h = propagate(
+        *join(nobody, *near, 0.25, 900), x, keep=0.1, steps=20, restart=True, bounded=False
     )
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, normalize(h - h.mean(0), dim=1))
 
 
-@pytest.mark.parametrize("x", [torch.zeros(900, 3), torch.ones(900, 3)], ids=["nothing", "equal"])
-def test_rows_that_are_all_alike_are_not_compared_with_all(
-    x: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(views, "_FEWEST_ROWS_OF_A_CENTRE", 5)
-    monkeypatch.setattr(views, "_CENTRES_ASKED", 2)
-    with LargestTensor() as largest:
-        edges, cosines = nearly_nearest(x, 3)
-    assert largest.numbers <= 900 * 180  # all with all centres
-    assert edges.numel() > 0 if bool(x.any()) else edges.numel() == 0
-    torch.testing.assert_close(cosines, torch.ones_like(cosines))
+@pytest.mark.parametrize("kind", ["words", "signed", "dense", "narrow"])
+def test_a_smoother_applies_to_the_graph_it_was_fitted_to_and_to_its_file(kind: str) -> None:
+    x, edge_index = graph_of()
+    x = {"words": x, "signed": x - 2 * x * (x > 0.5), "dense": x + 0.1, "narrow": x}[kind]
+    smoother, found = Smoother.fit(x, edge_index, 40 if kind == "narrow" else 12, SMOOTHINGS)
+    loaded = Smoother.of(smoother.tensors() | {"other": x}, SMOOTHINGS, torch.device("cpu"))
+    again = loaded.apply(x.to_sparse_csr(), edge_index)
+    for name, features in found.items():
+        torch.testing.assert_close(again[name], features, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("search", [nearest, nearly_nearest])
-def test_neighbours_of_nearly_equal_rows_survive_products_in_tf32(
-    search: Callable[[Tensor, int], tuple[Tensor, Tensor]],
-) -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = 5 + 0.5 * torch.randn(200, 16, generator=generator)  # cosines from 0.97 on
-    expected = {tuple(pair) for pair in search(x, 5)[0].T.tolist()}
-    with on_a_gpu_that_may_round() as products:
-        found = {tuple(pair) for pair in search(x, 5)[0].T.tolist()}
-    assert found == expected
-    assert products.rounded == 0
+def test_another_graph_is_weighed_and_centred_as_the_fitted_one() -> None:
+    """A part of a graph without edges between the parts has the rows it has in the whole."""
+    x, _ = graph_of()
+    nobody = torch.zeros(2, 0, dtype=torch.int64)
+    alone = {"features": SMOOTHINGS["features"]}
+    smoother, found = Smoother.fit(x, nobody, 12, alone)
+    part = smoother.apply(x[:7], nobody)
+    torch.testing.assert_close(part["features"], found["features"][:7], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (12, 60), (300, 200)])
+def test_directions_give_what_scikit_learns_svd_gives(shape: tuple[int, int], sparse: bool) -> None:
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    x *= x > 0.7
+    given = x.to_sparse_csr() if sparse else x
+    u, sigma, _ = randomized_svd(
+        sp.csr_matrix(x.numpy()) if sparse else x.numpy(), 10, transpose=False, random_state=0
+    )
+    np.testing.assert_allclose(full(reduce(given, 10)), u * sigma, atol=2e-4)

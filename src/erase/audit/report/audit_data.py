@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from erase.audit import Audit
 from erase.audit.report.class_marks import class_marks
-from erase.audit.report.embedding import NOBODY, directions, look_alikes, plane
+from erase.audit.report.embedding import directions, look_alikes, plane
+from erase.nn.neighbours import NOBODY
 
 VERDICTS = ("right", "wrong", "can't tell")
 

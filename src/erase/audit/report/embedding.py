@@ -4,23 +4,22 @@ Representations are compared as directions, as in the other pictures: every row 
 length 1 first, a zero row stays zero.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
 
 from erase.audit.report.projection import Points, tsne, tsne_input
+from erase.nn.neighbours import nearest
 from erase.random import numpy_stream
 
 Directions = NDArray[np.float32]
 Nodes = NDArray[np.int64]
 
-NOBODY = -1
 _TSNE_NODES = 5_000  # of more nodes, t-SNE places a sample
 _TSNE_SAMPLE = 4_000
 _TSNE_ANGLE = 0.8  # coarser than the default; the eye sees no difference, and a third is saved
 _GUIDES = 5  # sampled nodes that place one that is not
-_BLOCK = 2**24  # similarities in memory at once
 
 
 def directions(z: NDArray[np.floating]) -> Directions:
@@ -49,15 +48,13 @@ def plane(unit: Directions, seed: int = 0) -> Points:
     if n <= _TSNE_NODES:
         return _unit_square(tsne(points, seed, _TSNE_ANGLE))
     chosen = np.sort(numpy_stream(seed, "map sample").permutation(n)[:_TSNE_SAMPLE])
-    sample, places = points[chosen], np.empty((n, 2))
+    sample = points[chosen]
     sampled = tsne(sample, seed, _TSNE_ANGLE)
-    for rows in _blocks(n, len(sample)):
-        squared = _squared_distances(points[rows], sample)
-        guides = np.argpartition(squared, _GUIDES - 1, axis=1)[:, :_GUIDES]
-        near = np.take_along_axis(squared, guides, axis=1)
-        weights = 1 / (near + 1e-12)  # a node of the sample stays where it is
-        weights /= weights.sum(1, keepdims=True)
-        places[rows] = np.einsum("ng,ngd->nd", weights, sampled[guides])
+    guides = NearestNeighbors(n_neighbors=_GUIDES, algorithm="brute").fit(sample)
+    distance, guide = guides.kneighbors(points)
+    weights = 1 / (distance**2 + 1e-12)  # a node of the sample stays where it is
+    weights /= weights.sum(1, keepdims=True)
+    places = np.einsum("ng,ngd->nd", weights, sampled[guide])
     return _unit_square(places)
 
 
@@ -78,25 +75,9 @@ def look_alikes(
     Returns:
         nodes [n, count], the most similar first, and cosines [n, count].
     """
-    alike = np.full((len(nodes), count), NOBODY, dtype=np.int64)
-    cosine = np.zeros((len(nodes), count), dtype=np.float32)
-    kept = min(count, len(among))
-    for rows in _blocks(len(nodes), len(among)) if kept else ():
-        similar = unit[nodes[rows]] @ unit[among].T
-        similar[nodes[rows, None] == among] = -np.inf
-        nearest = np.argpartition(-similar, kept - 1, axis=1)[:, :kept]
-        values = np.take_along_axis(similar, nearest, axis=1)
-        order = np.lexsort((nearest, -values), axis=1)
-        values = np.take_along_axis(values, order, axis=1)
-        found = among[np.take_along_axis(nearest, order, axis=1)]
-        alike[rows, :kept] = np.where(np.isfinite(values), found, NOBODY)
-        cosine[rows, :kept] = np.where(np.isfinite(values), values, 0)
+    found = nearest(torch.tensor(unit), count, of=torch.tensor(nodes), among=torch.tensor(among))
+    alike, cosine = (part.numpy() for part in found)
     return alike, cosine
-
-
-def _squared_distances(a: Points, b: Points) -> Points:
-    squares: Points = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
-    return np.maximum(squares, 0, out=squares)
 
 
 def _unit_square(points: Points) -> Points:
@@ -107,10 +88,3 @@ def _unit_square(points: Points) -> Points:
     spread = (high - low).max()
     moved: Points = (points - (low + high) / 2) / (spread if spread > 0 else 1.0) + 0.5
     return moved
-
-
-def _blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Yield slices of the rows, of so many that rows × columns stays within the block."""
-    step = max(_BLOCK // max(columns, 1), 1)
-    for start in range(0, rows, step):
-        yield slice(start, start + step)

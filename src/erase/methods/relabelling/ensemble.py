@@ -1,13 +1,12 @@
-"""A mixture of classifiers on views of a graph, taught in rounds and weighed by evidence.
+"""Fit classifiers on smoothed features, calibrate them on labels they have not seen, and mix them.
 
 This is the work of :class:`erase.Relabelling`, which says what it is for, and of the recipe
-"relabelled" of :class:`erase.ERASE`.
+"relabelled" of :class:`erase.ERASE`. :func:`fit_mixture` reads from top to bottom.
 """
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +15,14 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from erase.data.task import NodeTask
-from erase.methods.relabelling.noise_model import Calibration, calibrate, deal, softmax
-from erase.methods.relabelling.smoothing import VIEWS, views_of
+from erase.methods.relabelling.noise_model import (
+    Calibration,
+    calibrate,
+    deal,
+    sharpened,
+    softmax,
+)
+from erase.methods.relabelling.smoothing import SMOOTHINGS, Smoother, Smoothing
 from erase.nn.heads import Regressions
 from erase.nn.precision import full_float32
 from erase.random import numpy_stream
@@ -25,6 +30,7 @@ from erase.training.loop import Fit, Outcome
 
 Floats = NDArray[np.float64]
 Nodes = NDArray[np.int64]
+Name = tuple[str, int, str]  # smoothing, round and kind of a classifier
 
 _STRENGTHS = (1.0, 3.0)  # C of the two regressions
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
@@ -37,11 +43,17 @@ _CALIBRATION_FOLDS = 3
 _STACKING_STEPS = 16
 
 
-def views_for(task: NodeTask, view: str, width: int, device: torch.device) -> dict[str, Tensor]:
-    """Return the views of a task's graph: the one that is named, or "all"."""
-    names = VIEWS if view == "all" else (view,)
+def smoothings_of(view: str) -> dict[str, Smoothing]:
+    """Return the smoothings that the parameter `view` names, "all" or one of them."""
+    return SMOOTHINGS if view == "all" else {view: SMOOTHINGS[view]}
+
+
+def smoothed_features(
+    task: NodeTask, view: str, width: int, device: torch.device
+) -> tuple[Smoother, dict[str, Tensor]]:
+    """Return the smoothed features of a task's graph, by name, and what makes them."""
     x, edge_index = task.x.to(device), task.edge_index.to(device)
-    return views_of(x, edge_index, width=width, names=names)
+    return Smoother.fit(x, edge_index, width, smoothings_of(view))
 
 
 def relabel(
@@ -56,313 +68,402 @@ def relabel(
     validation: bool = True,
     progress: bool = False,
 ) -> list[Fit]:
-    """Return the fit of each run; all are on one graph, and share its views.
+    """Return the fit of each run; all are on one graph, and share its smoothed features.
 
     Args:
         tasks: [R].
         seeds: [R].
         device: where to compute.
         width, view, rounds, folds, validation: as :class:`erase.Relabelling` has them.
-        progress: show views and rounds.
+        progress: show smoothings and rounds.
     """
-    views = views_for(tasks[0], view, width, device)
+    smoother, features = smoothed_features(tasks[0], view, width, device)
     fits = []
     for task, seed in zip(tasks, seeds, strict=True):
         task = task if validation else task.without_validation()
         given = task.y[task.y >= 0].numpy()
         fold = deal(given, folds, numpy_stream(seed, "relabelling folds"))
-        fits.append(Mixture(task, views, fold, rounds=rounds, seed=seed, progress=progress).fit())
+        mixture = fit_mixture(task, features, fold, rounds=rounds, seed=seed, progress=progress)
+        fit = mixture.fit()
+        fit.weights.update(smoother.tensors())
+        fits.append(fit)
     return fits
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidate:
-    """One kind of classifier in one round on one view, trained for every fold and for all labels.
+class Labels:
+    """The n given labels of a task, and how they are split.
 
     Attributes:
-        name: view, round and kind.
-        view: [N, D] what it looks at.
+        nodes: [n] which nodes have one.
+        given: [n] classes 0 … K−1.
+        num_classes: K.
+        fold: [n] each label is predicted by classifiers that miss its fold.
+        inner: [n] folds that are held out in turn to reconsider labels between rounds.
+        sample: [m] places of the labels that calibrate; a part of very many is enough.
+        sample_fold: [m] folds of these.
+    """
+
+    nodes: Tensor
+    given: Nodes
+    num_classes: int
+    fold: Nodes
+    inner: Nodes
+    sample: Nodes
+    sample_fold: Nodes
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Which labels each of the F+1 classifiers does not see [F+1, n]; the last sees all."""
+        folds = np.arange(int(self.fold.max()) + 2)  # no label is in the last
+        hidden: NDArray[np.bool_] = self.fold == folds[:, None]
+        return hidden
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether the classifiers that miss fold f see a label of class k [F, K]."""
+        known: NDArray[np.bool_] = ~self.hidden[:-1] @ np.eye(self.num_classes)[self.given] > 0
+        return known
+
+    @property
+    def alone(self) -> NDArray[np.bool_]:
+        """Whether a label is the only one of its class outside its fold [n].
+
+        Classifiers that miss it do not know the class, so they cannot say whether it is right.
+        """
+        return ~self.known[self.fold, self.given]
+
+
+def split_labels(task: NodeTask, fold: Nodes, seed: int) -> Labels:
+    """Return the given labels of a task with their splits.
+
+    Args:
+        task: the graph and its labels.
+        fold: [n] of each given label.
+        seed: of the other folds.
+    """
+    nodes = (task.y >= 0).nonzero().squeeze(1)
+    given = task.y[nodes].numpy()
+    inner = _INNER_FOLDS if len(given) <= _MANY else _INNER_FOLDS_OF_MANY
+    inner_fold = deal(given, inner, numpy_stream(seed, "relabelling rounds"))
+    nobody = np.zeros(0, np.int64)
+    labels = Labels(nodes, given, task.num_classes, fold, inner_fold, nobody, nobody)
+    stream = numpy_stream(seed, "relabelling calibration")
+    order, alone = stream.permutation(len(given)), labels.alone
+    order = order[~alone[order]] if not alone.all() else order
+    sample = np.sort(order[:_MANY])
+    sample_fold = deal(given[sample], _CALIBRATION_FOLDS, stream)
+    return Labels(nodes, given, task.num_classes, fold, inner_fold, sample, sample_fold)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One kind of classifier in one round on smoothed features, for every fold and for all labels.
+
+    Attributes:
+        name: smoothing, round and kind.
+        features: [N, D] smoothed.
         weights: [F+1, D, K] one classifier for every fold that it misses, the last misses none.
         intercepts: [F+1, 1, K].
     """
 
-    name: tuple[str, int, str]
-    view: Tensor
+    name: Name
+    features: Tensor
     weights: Tensor
     intercepts: Tensor
 
-    @property
-    def solution(self) -> tuple[Tensor, Tensor]:
-        """Weights and intercepts."""
-        return self.weights, self.intercepts
-
-    @full_float32()
     def proba(self, model: int) -> Floats:
         """Return the probabilities of all nodes [N, K] by one of the F+1 classifiers."""
-        logits = self.view @ self.weights[model] + self.intercepts[model]
-        return logits.softmax(1).cpu().numpy().astype(np.float64)
+        return linear_proba(self.features, self.weights[model], self.intercepts[model])
 
 
-class Mixture:
-    """The candidates of one task, calibrated and weighed by labels they have not seen.
+@full_float32()
+def linear_proba(features: Tensor, weight: Tensor, intercept: Tensor) -> Floats:
+    """Return softmax(x W + b) [n, K]."""
+    proba: Floats = (features @ weight + intercept).softmax(1).cpu().numpy().astype(np.float64)
+    return proba
+
+
+def fit_mixture(
+    task: NodeTask,
+    features: Mapping[str, Tensor],
+    fold: Nodes,
+    *,
+    rounds: int,
+    seed: int,
+    progress: bool = False,
+) -> "Mixture":
+    """Fit candidates, calibrate them on labels they have not seen, and weigh them.
 
     Args:
         task: the graph and its labels.
-        views: of the graph, by name.
+        features: [N, D] smoothed, by name.
         fold: [n] of each given label.
-        rounds: how often labels are reconsidered.
+        rounds: how often labels are reconsidered; not at all where they are very few.
         seed: of other folds.
-        progress: show views and rounds.
+        progress: show smoothings and rounds.
+    """
+    labels = split_labels(task, fold, seed)
+    rounds = rounds if len(labels.given) >= _FEW else 0
+    candidates: list[Candidate] = []
+    for name, own in features.items():
+        candidates += fit_candidates(name, own, labels, rounds, progress)
+    held_out = [
+        by_own_fold(one, one.features[labels.nodes.to(one.features.device)], labels.fold)
+        for one in candidates
+    ]
+    calibrations = [_calibrated_on_sample(labels, proba, _PRIOR_COUNTS) for proba in held_out]
+    return Mixture(labels, candidates, held_out, calibrations, mixing_shares(calibrations))
+
+
+def _calibrated_on_sample(
+    labels: Labels, proba: Floats, prior_counts: Sequence[float] | None = None
+) -> Calibration:
+    """Calibrate out-of-fold probabilities [n, K] on a sample of the labels."""
+    options = {} if prior_counts is None else {"prior_counts": prior_counts}
+    some = labels.sample
+    return calibrate(labels.given[some], proba[some], folds=labels.sample_fold, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Calibrated candidates and what each counts.
+
+    Attributes:
+        labels: they were fitted to.
+        candidates: [C].
+        held_out: [C] of [n, K], probabilities of the labelled nodes by classifiers that miss them.
+        calibrations: [C].
+        shares: [C], which sum to 1.
     """
 
-    def __init__(
-        self,
-        task: NodeTask,
-        views: dict[str, Tensor],
-        fold: Nodes,
-        *,
-        rounds: int,
-        seed: int,
-        progress: bool,
-    ) -> None:
-        self._task, self._fold = task, fold
-        self._labelled = (task.y >= 0).nonzero().squeeze(1)
-        self._given = task.y[self._labelled].numpy()
-        self._progress = progress
-        enough = len(self._given) >= _FEW
-        rounds = rounds if enough else 0
-        inner = _INNER_FOLDS if len(self._given) <= _MANY else _INNER_FOLDS_OF_MANY
-        self._inner = deal(self._given, inner, numpy_stream(seed, "relabelling rounds"))
-        stream = numpy_stream(seed, "relabelling calibration")
-        order = stream.permutation(len(self._given))
-        # the only label of a class: whoever misses it does not know the class, and cannot judge it
-        self._alone = ~self.taught()[self._fold, self._given]
-        order = order[~self._alone[order]] if not self._alone.all() else order
-        self._some = np.sort(order[:_MANY])
-        self._calibration_folds = deal(self._given[self._some], _CALIBRATION_FOLDS, stream)
-        self._candidates: list[_Candidate] = []
-        for name, view in views.items():
-            self._candidates += self._train_view(name, view, rounds)
-        self._held_out = [self._out_of_fold(candidate) for candidate in self._candidates]
-        self._calibrations = [
-            self._calibrate(proba, prior_counts=_PRIOR_COUNTS, folds=self._calibration_folds)
-            for proba in self._held_out
-        ]
-        self._shares = _shares(self._calibrations)
+    labels: Labels
+    candidates: Sequence[Candidate]
+    held_out: Sequence[Floats]
+    calibrations: Sequence[Calibration]
+    shares: Floats
 
-    def fit(self) -> Fit:
-        """Return the mixture as a fit."""
-        mixed = self._mix(candidate.proba(-1) for candidate in self._candidates)
-        held_out = self._mix(self._held_out)
-        calibration = self._calibrate(held_out, folds=self._calibration_folds)
-        # The mean of many is less sure than any of them; made as sure as the labels allow, it takes
-        # doubt for noise. The truth is in between.
-        proba = (mixed + calibration.calibrated(mixed)) / 2
-        posterior = calibration.posterior(self._given, held_out)
-        transition = calibration.transition
-        if self._alone.all():  # then nothing was learnt about them
-            proba, transition = mixed, np.eye(len(transition))
-        labels = proba.argmax(1)
-        rows = self._labelled.numpy()
-        labels[rows] = np.where(self._alone, self._given, posterior.argmax(1))
-        quality = np.full(len(proba), -1.0)
-        own = posterior[np.arange(len(rows)), self._given]
-        quality[rows] = np.where(self._alone, -1.0, own)
-        found = {"transition": transition, "quality": quality}
-        weights = {name: torch.from_numpy(value) for name, value in found.items()}
-        for candidate, share in zip(self._candidates, self._shares, strict=True):
-            view, number, kind = candidate.name
-            weights[f"evidence/{view}/{number}/{kind}"] = torch.tensor(share)
-        outcome = Outcome(
-            torch.from_numpy(proba.astype(np.float32)),
-            torch.from_numpy(self.embedding()),
-            torch.from_numpy(labels),
-        )
-        return Fit(outcome, best_epoch=0, history=[], weights=weights)
-
-    def by_fold(self) -> NDArray[np.float32]:
-        """Return what the classifiers that miss fold f say of every node [F, N, K]."""
-        said = [
-            self._mix(candidate.proba(fold) for candidate in self._candidates)
-            for fold in range(int(self._fold.max()) + 1)
-        ]
-        return np.stack(said).astype(np.float32)
-
-    def taught(self) -> NDArray[np.bool_]:
-        """Return whether the classifiers that miss fold f saw a label of class k [F, K]."""
-        labels = np.eye(self._task.num_classes)[self._given]
-        counts = ~self._misses()[:-1] @ labels
-        taught: NDArray[np.bool_] = counts > 0
-        return taught
-
-    def embedding(self) -> NDArray[np.float32]:
-        """Return the view that counts most [N, D]."""
-        totals: dict[str, float] = {}
-        for candidate, share in zip(self._candidates, self._shares, strict=True):
-            totals[candidate.name[0]] = totals.get(candidate.name[0], 0.0) + share
-        best = max(totals, key=lambda name: totals[name])
-        view = next(c.view for c in self._candidates if c.name[0] == best)
-        return view.cpu().numpy()
-
-    def _mix(self, probas: Iterable[Floats]) -> Floats:
-        """Return the calibrated probabilities of all candidates, as their shares say."""
+    def mix(self, probas: Iterable[Floats]) -> Floats:
+        """Return the mean of the candidates' probabilities, calibrated, with their shares."""
         mean: Floats | float = 0.0
-        for share, calibration, proba in zip(self._shares, self._calibrations, probas, strict=True):
+        for share, calibration, proba in zip(self.shares, self.calibrations, probas, strict=True):
             mean = mean + share * calibration.calibrated(proba)
         return np.asarray(mean)
 
-    def _calibrate(self, proba: Floats, **options: Any) -> Calibration:
-        """Calibrate `proba` [n, K] on a sample of the labels, which is enough."""
-        return calibrate(self._given[self._some], proba[self._some], **options)
+    def by_fold(self) -> NDArray[np.float32]:
+        """Return the probabilities of every node by the classifiers that miss fold f [F, N, K]."""
+        probas = [
+            self.mix(candidate.proba(fold) for candidate in self.candidates)
+            for fold in range(len(self.labels.known))
+        ]
+        return np.stack(probas).astype(np.float32)
 
-    def _train_view(self, name: str, view: Tensor, rounds: int) -> list[_Candidate]:
-        """Return the candidates of all rounds on one view."""
-        rows = Regressions(view[self._labelled.to(view.device)])
-        targets = self._as_given(view)
-        candidates: list[_Candidate] = []
-        for number in range(rounds + 1):
-            if self._progress:
-                print(f"View {name}, round {number} of {rounds} …", file=sys.stderr)
-            before = {candidate.name[2]: candidate.solution for candidate in candidates}
-            trained = _classifiers(name, number, view, rows, targets, self._misses(), before)
-            candidates += trained
-            if number < rounds:
-                targets = self._reconsidered(candidates[-len(_STRENGTHS) - 1 :], rows, targets)
-        return candidates
+    def main_smoothing(self) -> str:
+        """Return the name of the smoothed features that count most: the representation."""
+        totals: dict[str, float] = {}
+        for candidate, share in zip(self.candidates, self.shares, strict=True):
+            totals[candidate.name[0]] = totals.get(candidate.name[0], 0.0) + share
+        return max(totals, key=lambda name: totals[name])
 
-    def _as_given(self, view: Tensor) -> Tensor:
-        """Return the given labels as targets for each of the F+1 classifiers [F+1, n, K]."""
-        labels = torch.from_numpy(self._given).to(view.device)
-        hot = one_hot(labels, self._task.num_classes).float()
-        return hot.expand(len(self._misses()), -1, -1)
+    def embedding(self) -> Tensor:
+        """Return the smoothed features that count most [N, D]."""
+        best = self.main_smoothing()
+        return next(c.features for c in self.candidates if c.name[0] == best).cpu()
 
-    def _misses(self) -> NDArray[np.bool_]:
-        """Return which labels each of the F+1 classifiers does not see [F+1, n]."""
-        folds = np.arange(int(self._fold.max()) + 2)  # nobody is in the last
-        missed: NDArray[np.bool_] = self._fold == folds[:, None]
-        return missed
+    def fit(self) -> Fit:
+        """Return the mixture as a fit.
 
-    def _reconsidered(
-        self, trained: Sequence[_Candidate], rows: Regressions, targets: Tensor
-    ) -> Tensor:
-        """Return what the labels probably mean, for each of the F+1 classifiers [F+1, n, K].
-
-        Nothing here sees the fold that the classifier will be judged by: for each of them, inner
-        folds of the labels that it does see are held out in turn.
-
-        Args:
-            trained: the candidates of the round.
-            rows: what they learnt from.
-            targets: [F+1, n, K] what they learnt.
+        Its probabilities are those of classifiers that see all labels, for labelled nodes too. Its
+        labels and their qualities are posteriors of classifiers that miss the label, and of the
+        given label itself.
         """
-        (name, number, _), view = trained[0].name, trained[0].view
-        inner = np.arange(int(self._inner.max()) + 1)
-        later = targets.clone()
-        for model, missed in enumerate(self._misses()):
-            hidden = missed | (self._inner == inner[:, None])  # [J, n]
-            seen = np.flatnonzero(~missed)
-            some = self._some[~missed[self._some]]
-            asked = targets[model].expand(len(inner), -1, -1)
-            near = {
-                c.name[2]: (
-                    c.weights[model].expand(len(inner), -1, -1),
-                    c.intercepts[model].expand(len(inner), -1, -1),
-                )
-                for c in trained
-            }
-            posteriors, evidence = [], []
-            for candidate in _classifiers(name, number, view, rows, asked, hidden, near):
-                said = _of_own_fold(candidate, rows.rows, self._inner)
-                calibration = calibrate(
-                    self._given[some], said[some], powers=_POWERS, prior_counts=_PRIOR_COUNTS
-                )
-                posteriors.append(calibration.posterior(self._given[seen], said[seen]))
-                evidence.append(float(np.log(calibration.likelihood).sum()))
-            mean = np.tensordot(softmax(np.array(evidence)), np.stack(posteriors), 1)
-            later[model, seen] = torch.from_numpy(mean).to(later)
-        return later
+        labels, alone = self.labels, self.labels.alone
+        held_out = self.mix(self.held_out)
+        calibration = _calibrated_on_sample(labels, held_out)
+        posterior = calibration.posterior(labels.given, held_out)
+        transition, powers = calibration.transition, calibration.power_weights
+        if alone.all():  # then nothing was learnt about them
+            transition, powers = np.eye(len(transition)), np.array([[1.0, 1.0]])
+        mixed = self.mix(candidate.proba(-1) for candidate in self.candidates)
+        proba = halfway(mixed, powers)
+        rows = labels.nodes.numpy()
+        corrected = proba.argmax(1)
+        corrected[rows] = np.where(alone, labels.given, posterior.argmax(1))
+        quality = np.full(len(proba), -1.0)
+        own = posterior[np.arange(len(rows)), labels.given]
+        quality[rows] = np.where(alone, -1.0, own)
+        found = {"transition": transition, "quality": quality, "powers": powers}
+        weights = {name: torch.from_numpy(value) for name, value in found.items()}
+        outcome = Outcome(
+            torch.from_numpy(proba.astype(np.float32)),
+            self.embedding(),
+            torch.from_numpy(corrected),
+        )
+        return Fit(outcome, best_epoch=0, history=[], weights=weights | self.tensors())
 
-    def _out_of_fold(self, candidate: _Candidate) -> Floats:
-        """Return the probabilities of labelled nodes by the classifier that missed them [n, K]."""
-        rows = candidate.view[self._labelled.to(candidate.view.device)]
-        return _of_own_fold(candidate, rows, self._fold)
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what :func:`apply_mixture` needs, by name."""
+        tensors = {}
+        for candidate, share, calibration in zip(
+            self.candidates, self.shares, self.calibrations, strict=True
+        ):
+            name = "/".join(map(str, candidate.name))
+            tensors[f"evidence/{name}"] = torch.tensor(share)
+            tensors[f"classifier/{name}"] = candidate.weights[-1].cpu()
+            tensors[f"intercept/{name}"] = candidate.intercepts[-1].cpu()
+            tensors[f"powers/{name}"] = torch.from_numpy(calibration.power_weights)
+        return tensors
 
 
-@full_float32()
-def _of_own_fold(candidate: _Candidate, rows: Tensor, fold: Nodes) -> Floats:
+def halfway(mixed: Floats, powers: Floats) -> Floats:
+    """Return probabilities halfway between a mixture [N, K] and its calibration.
+
+    The mean of many is less confident than any of them. Calibrated, it is as confident as the
+    labels allow, which takes uncertainty for noise. The truth is in between.
+    """
+    halfway: Floats = (mixed + sharpened(mixed, powers)) / 2
+    return halfway
+
+
+def apply_mixture(
+    tensors: Mapping[str, Tensor], features: Mapping[str, Tensor]
+) -> tuple[NDArray[np.float32], str]:
+    """Return the probabilities [N, K] of a fitted mixture, and its main smoothing.
+
+    Args:
+        tensors: the weights of :meth:`Mixture.fit`.
+        features: [N, D] smoothed features of a graph, by name.
+    """
+    mixed: Floats | float = 0.0
+    totals = dict.fromkeys(features, 0.0)
+    for name, share in tensors.items():
+        kind, _, rest = name.partition("/")
+        if kind == "evidence":
+            own = features[rest.partition("/")[0]]
+            weight, intercept = (
+                tensors[f"{part}/{rest}"].to(own.device) for part in ("classifier", "intercept")
+            )
+            proba = linear_proba(own, weight, intercept)
+            mixed = mixed + float(share) * sharpened(proba, tensors[f"powers/{rest}"].numpy())
+            totals[rest.partition("/")[0]] += float(share)
+    proba = halfway(np.asarray(mixed), tensors["powers"].numpy())
+    return proba.astype(np.float32), max(totals, key=lambda name: totals[name])
+
+
+def fit_candidates(
+    name: str, features: Tensor, labels: Labels, rounds: int, progress: bool = False
+) -> list[Candidate]:
+    """Return the candidates of all rounds on one matrix of smoothed features [N, D]."""
+    rows = Regressions(features[labels.nodes.to(features.device)])
+    targets = as_given(labels, features.device)
+    candidates: list[Candidate] = []
+    for number in range(rounds + 1):
+        if progress:
+            print(f"View {name}, round {number} of {rounds} …", file=sys.stderr)
+        before = {c.name[2]: (c.weights, c.intercepts) for c in candidates}
+        fitted = _classifiers((name, number), features, rows, targets, labels.hidden, before)
+        candidates += fitted
+        if number < rounds:
+            targets = reconsider(labels, fitted, rows, targets)
+    return candidates
+
+
+def as_given(labels: Labels, device: torch.device) -> Tensor:
+    """Return the given labels as targets for each of the F+1 classifiers [F+1, n, K]."""
+    hot = one_hot(torch.from_numpy(labels.given).to(device), labels.num_classes).float()
+    return hot.expand(len(labels.hidden), -1, -1)
+
+
+def reconsider(
+    labels: Labels, fitted: Sequence[Candidate], rows: Regressions, targets: Tensor
+) -> Tensor:
+    """Return the posteriors of the labels, as targets for each of the F+1 classifiers [F+1, n, K].
+
+    A classifier's targets do not depend on the labels of the fold that it misses: for each of the
+    classifiers, inner folds of the labels that it does see are held out in turn.
+
+    Args:
+        labels: given labels.
+        fitted: the candidates of the round.
+        rows: what they were fitted to.
+        targets: [F+1, n, K] of the round.
+    """
+    (name, number, _), features = fitted[0].name, fitted[0].features
+    inner = np.arange(int(labels.inner.max()) + 1)
+    later = targets.clone()
+    for model, missed in enumerate(labels.hidden):
+        hidden = missed | (labels.inner == inner[:, None])  # [J, n]
+        seen = np.flatnonzero(~missed)
+        some = labels.sample[~missed[labels.sample]]
+        same = targets[model].expand(len(inner), -1, -1)
+        near = {
+            c.name[2]: (
+                c.weights[model].expand(len(inner), -1, -1),
+                c.intercepts[model].expand(len(inner), -1, -1),
+            )
+            for c in fitted
+        }
+        posteriors, evidence = [], []
+        for candidate in _classifiers((name, number), features, rows, same, hidden, near):
+            proba = by_own_fold(candidate, rows.rows, labels.inner)
+            calibration = calibrate(
+                labels.given[some], proba[some], powers=_POWERS, prior_counts=_PRIOR_COUNTS
+            )
+            posteriors.append(calibration.posterior(labels.given[seen], proba[seen]))
+            evidence.append(float(np.log(calibration.likelihood).sum()))
+        mean = np.tensordot(softmax(np.array(evidence)), np.stack(posteriors), 1)
+        later[model, seen] = torch.from_numpy(mean).to(later)
+    return later
+
+
+def by_own_fold(candidate: Candidate, rows: Tensor, fold: Nodes) -> Floats:
     """Return the probabilities of each row [n, K] by the classifier with its fold's number."""
-    said = np.empty((len(rows), candidate.weights.shape[2]))
+    proba = np.empty((len(rows), candidate.weights.shape[2]))
     for model in range(int(fold.max()) + 1):
         inside = np.flatnonzero(fold == model)
-        logits = rows[inside] @ candidate.weights[model] + candidate.intercepts[model]
-        said[inside] = logits.softmax(1).cpu().numpy()
-    return said
+        proba[inside] = linear_proba(
+            rows[inside], candidate.weights[model], candidate.intercepts[model]
+        )
+    return proba
 
 
 def _classifiers(
-    name: str,
-    number: int,
-    view: Tensor,
+    name: tuple[str, int],
+    features: Tensor,
     rows: Regressions,
     targets: Tensor,
     hidden: NDArray[np.bool_],
     near: Mapping[str, tuple[Tensor, Tensor]],
-) -> list[_Candidate]:
-    """Return the classifiers of a round.
+) -> list[Candidate]:
+    """Return the classifiers of a round: class means, and two logistic regressions.
 
     Args:
-        name: of the view.
-        number: of the round.
-        view: [N, D].
+        name: smoothing and round.
+        features: [N, D].
         rows: those of labelled nodes [n, D].
-        targets: [M, n, K] what each of M classifiers learns.
-        hidden: [M, n] what it does not see.
-        near: by kind, weights and intercepts of M classifiers that are not far.
+        targets: [M, n, K] of each of M classifiers.
+        hidden: [M, n] labels that it does not see.
+        near: by kind, weights and intercepts of M similar classifiers, as a warm start.
     """
-    return [
-        _class_means(name, number, view, rows, targets, hidden),
-        *(
-            _regressions(name, number, view, rows, targets, hidden, strength, near)
-            for strength in _STRENGTHS
-        ),
-    ]
+    seen = torch.from_numpy(~hidden).to(rows.rows)
+    candidates = [Candidate((*name, "means"), features, *_class_means(rows.rows, targets, seen))]
+    for strength in _STRENGTHS:
+        kind = f"C={strength:g}"
+        solution = rows.solve(targets, seen, strength, near.get(kind))
+        candidates.append(Candidate((*name, kind), features, *solution))
+    return candidates
 
 
 @full_float32()
-def _class_means(
-    name: str,
-    number: int,
-    view: Tensor,
-    rows: Regressions,
-    targets: Tensor,
-    hidden: NDArray[np.bool_],
-) -> _Candidate:
-    """Return softmax(20 cos(h, mean of class k))."""
-    seen = torch.from_numpy(~hidden).to(rows.rows)[..., None]
-    wanted = targets * seen
-    weights = _SHARPNESS * normalize(wanted.mT @ rows.rows, dim=2).mT  # [M, D, K]
+def _class_means(rows: Tensor, targets: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights [M, D, K] and intercepts [M, 1, K] of softmax(20 cos(h, mean of class k))."""
+    wanted = targets * seen[..., None]
+    weights = _SHARPNESS * normalize(wanted.mT @ rows, dim=2).mT
     absent = wanted.sum(1, keepdim=True) < _ABSENT
-    intercepts = weights.new_zeros(absent.shape).masked_fill(absent, -torch.inf)
-    return _Candidate((name, number, "means"), view, weights, intercepts)
+    return weights, weights.new_zeros(absent.shape).masked_fill(absent, -torch.inf)
 
 
-def _regressions(
-    name: str,
-    number: int,
-    view: Tensor,
-    rows: Regressions,
-    targets: Tensor,
-    hidden: NDArray[np.bool_],
-    strength: float,
-    near: Mapping[str, tuple[Tensor, Tensor]],
-) -> _Candidate:
-    kind = f"C={strength:g}"
-    seen = torch.from_numpy(~hidden).to(rows.rows)
-    weights, intercepts = rows.solve(targets, seen, strength, near.get(kind))
-    return _Candidate((name, number, kind), view, weights, intercepts)
-
-
-def _shares(calibrations: Sequence[Calibration]) -> Floats:
+def mixing_shares(calibrations: Sequence[Calibration]) -> Floats:
     """Return what each candidate counts [C].
 
     Candidates that need the labels of some class to be mostly wrong, and wrong in the same way,
@@ -370,13 +471,13 @@ def _shares(calibrations: Sequence[Calibration]) -> Floats:
     than another, that is what class means are.
     """
     likelihood = np.stack([one.likelihood for one in calibrations])
-    shares = _stack(likelihood)
-    sober = np.array([_mostly_right(one.transition) for one in calibrations])
-    if sober.any() and not sober.all():
-        fewer = _stack(likelihood[sober])
-        if np.log(fewer @ likelihood[sober]).sum() >= np.log(shares @ likelihood).sum():
+    shares = stack(likelihood)
+    plausible = np.array([_mostly_right(one.transition) for one in calibrations])
+    if plausible.any() and not plausible.all():
+        fewer = stack(likelihood[plausible])
+        if np.log(fewer @ likelihood[plausible]).sum() >= np.log(shares @ likelihood).sum():
             shares[:] = 0.0
-            shares[sober] = fewer
+            shares[plausible] = fewer
     return shares
 
 
@@ -385,11 +486,11 @@ def _mostly_right(transition: Floats) -> bool:
     return bool((np.diag(transition) >= transition.max(1)).all())
 
 
-def _stack(likelihood: Floats) -> Floats:
+def stack(likelihood: Floats) -> Floats:
     """Return the shares [C] of a mixture under which labels of likelihood [C, n] are most probable.
 
-    A few steps of expectation–maximisation from equal shares: carried to the end they would be
-    surer of the best candidate than so many labels can tell.
+    A few steps of expectation–maximisation from equal shares: carried to the end they would be more
+    confident of the best candidate than so many labels can tell.
     """
     shares = np.full(len(likelihood), 1 / len(likelihood))
     for _ in range(_STACKING_STEPS):

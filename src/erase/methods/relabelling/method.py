@@ -1,10 +1,11 @@
-"""Relabelling by evidence: every given label used, none believed, no clean one needed."""
+"""Relabelling: classify nodes by labels of which some are wrong, and correct these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from erase.data.task import NodeTask
@@ -19,9 +20,15 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.methods.relabelling.ensemble import Mixture, relabel, views_for
-from erase.methods.relabelling.smoothing import VIEWS
-from erase.training.loop import Fit, Loop
+from erase.methods.relabelling.ensemble import (
+    apply_mixture,
+    fit_mixture,
+    relabel,
+    smoothed_features,
+    smoothings_of,
+)
+from erase.methods.relabelling.smoothing import VIEWS, Smoother
+from erase.training.loop import Fit, Loop, Outcome
 
 Floats = NDArray[np.float64]
 Nodes = NDArray[np.int64]
@@ -29,28 +36,29 @@ Nodes = NDArray[np.int64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Relabelling(NodeClassifier):
-    """Relabelling, this package's own method: train on what given labels probably mean.
+    """Relabelling, this package's own method: find wrong labels, and train on what they mean.
 
-    1. Views: features alone, smoothed over near neighbours, and far over edges and likeness
-       (:func:`erase.methods.relabelling.smoothing.views_of`).
-    2. In the first round class means and two logistic regressions learn the labels as given. By
-       folds they say what they think of labels they have not seen; from that a transition matrix T
-       follows by expectation–maximisation, and from T what each label probably means:
-       P(k | g) ∝ P_k T[k, g] (:mod:`erase.methods.relabelling.noise_model`). The next round
-       learns these posteriors.
-    3. All of this is done once for every fold of the labels without that fold. How well each
-       classifier of each round then predicts the fold's labels, through a T of its own, decides
-       what it counts in the final mixture; one whose T has a class mostly mislabelled counts only
-       if labels are predicted better with it.
+    1. Smooth the features over the graph in three ways: not at all, a little, and far
+       (:mod:`erase.methods.relabelling.smoothing`). On each, fit simple classifiers (class means,
+       two logistic regressions) to the given labels.
+    2. Predict every label by classifiers that were fitted without it. Compared with the given
+       labels, these predictions show how often class k is labelled g: the transition matrix T
+       (:mod:`erase.methods.relabelling.noise_model`).
+    3. By Bayes' rule, P(k | g) ∝ P_k T[k, g] is what a label g probably means. Fit the classifiers
+       again to these posteriors; each time is a round.
+    4. Mix the classifiers of all smoothings and rounds. Those that predict labels best that they
+       have not seen, each through a T of its own, count most.
 
-    Validation labels train as well: selection is by folds. There are no epochs, so the history is
-    empty and a checkpoint is never written.
+    `predict` returns what the mixture predicts for every node. `labels_` are the given labels,
+    corrected. Validation labels train as well, since labels are held out by folds. There are no
+    epochs: the history is empty and a checkpoint is never written.
 
     Args:
         width: of the reduced features, where there are more.
-        view: "all", or the only one to look at: "features" (no edge counts), "near" or "far".
+        view: which smoothed features to use: "all", or only "features" (not smoothed, no edge
+            counts), "near" or "far".
         rounds: how often labels are reconsidered.
-        folds: how many parts of the labels take turns as evidence.
+        folds: how many parts of the labels are held out in turn.
         validation: train on validation labels too; False: on training labels alone.
         seed: of the folds.
         device: "auto", "cpu" or "cuda".
@@ -95,18 +103,32 @@ class Relabelling(NodeClassifier):
         )
 
     def cross_fit(self, task: NodeTask, fold: Nodes, *, progress: bool = False) -> CrossFit:
-        """Return what the classifiers that miss one fold of labels each say; one fit does it all.
+        """Return the predictions of classifiers that miss one fold of labels each, from one fit.
 
         Args:
             task: the graph and its labels.
             fold: [N] of each labelled node, -1 elsewhere.
-            progress: show views and rounds.
+            progress: show smoothings and rounds.
         """
         self.check_params()
-        views = views_for(task, self.view, self.width, resolve_device(self.device))
+        device = resolve_device(self.device)
+        _, features = smoothed_features(task, self.view, self.width, device)
         own = fold[task.y.numpy() >= 0]
-        mixture = Mixture(task, views, own, rounds=self.rounds, seed=self.seed, progress=progress)
-        return CrossFit(mixture.by_fold(), mixture.taught(), mixture.embedding())
+        mixture = fit_mixture(
+            task, features, own, rounds=self.rounds, seed=self.seed, progress=progress
+        )
+        embedding = mixture.embedding().numpy()
+        return CrossFit(mixture.by_fold(), mixture.labels.known, embedding)
+
+    def _apply(self, task: NodeTask) -> Outcome:
+        """Return probabilities and representations of a graph without training; labels unread."""
+        weights, device = self._fitted().weights, resolve_device(self.device)
+        smoother = Smoother.of(weights, smoothings_of(self.view), device)
+        features = smoother.apply(task.x.to(device), task.edge_index.to(device))
+        proba, main = apply_mixture(weights, features)
+        return Outcome(
+            torch.from_numpy(proba), features[main].cpu(), torch.from_numpy(proba.argmax(1))
+        )
 
     @property
     def transition_(self) -> Floats:
@@ -124,7 +146,7 @@ class Relabelling(NodeClassifier):
 
     @property
     def evidence_(self) -> dict[tuple[str, int, str], float]:
-        """What each classifier counts in the mixture, by view, round and kind."""
+        """What each classifier counts in the mixture, by smoothing, round and kind."""
         prefix = "evidence/"
         found = {}
         for name, value in self._fitted().weights.items():

@@ -77,11 +77,13 @@ class Calibration:
 
     def calibrated(self, proba: Floats) -> Floats:
         """Return calibrated probabilities of the true classes [..., K]."""
-        logs = log_proba(proba)
-        mean = np.zeros_like(logs)
-        for power in np.unique(self.powers):
-            mean += self.weights[self.powers == power].sum() * powered(logs, power)
-        return mean
+        return sharpened(proba, self.power_weights)
+
+    @property
+    def power_weights(self) -> Floats:
+        """Each power τ and its weight [P, 2]: all that calibrated probabilities depend on."""
+        powers = np.unique(self.powers)
+        return np.array([[power, self.weights[self.powers == power].sum()] for power in powers])
 
     def posterior(self, given: Classes, proba: Floats) -> Floats:
         """Return P(true class | node, given label) [n, K]."""
@@ -132,6 +134,19 @@ def calibrate(
     together = np.empty(len(given))
     together[order] = weights @ likelihood[kept]
     return Calibration(power[kept], count[kept], transitions[kept], weights, together)
+
+
+def sharpened(proba: Floats, power_weights: Floats) -> Floats:
+    """Return the weighted mean of probabilities [..., K] to the powers of `power_weights` [P, 2].
+
+    >>> sharpened(np.array([0.5, 0.25, 0.25]), np.array([[1.0, 0.5], [2.0, 0.5]]))
+    array([0.58333333, 0.20833333, 0.20833333])
+    """
+    logs = log_proba(proba)
+    mean = np.zeros_like(logs)
+    for power, weight in power_weights:
+        mean += weight * powered(logs, power)
+    return mean
 
 
 def posteriors(given: Classes, calibrated: Floats, transition: Floats) -> Floats:

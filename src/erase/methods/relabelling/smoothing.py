@@ -1,235 +1,185 @@
-"""Views: what a node's features say together with those of the nodes around it, without training.
+"""Smoothed features: what the features of a node and of the nodes around it have in common.
 
-A view is a matrix [N, d] with one row per node, made from features and edges alone. No label and no
-seed takes part: the same graph has the same view every time. Memory is linear in nodes, features
-and edges; nothing of size N×N exists.
+They are a matrix [N, d] with one row per node, made from features and edges alone. No label and no
+seed takes part: the same graph has the same smoothed features every time. Memory is linear in
+nodes, features and edges; nothing of size N×N exists.
+
+Columns are weighed and reduced as a :class:`FeatureMap` says. It is fitted to one graph and can be
+applied to another with the same columns.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 import torch
-from sklearn.utils.extmath import randomized_svd
+from numpy.typing import NDArray
+from sklearn.utils.extmath import svd_flip
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from erase.nn import neighbours
 from erase.nn.precision import full_float32
-from erase.nn.sparse import Pattern
+from erase.nn.sparse import Pattern, propagate
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
-_COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
-_TIE = 1e-6  # cosines closer than that are equal: float32 rounds by a tenth of it
-_MOST_NODES_IN_FULL = 50_000
-_FEWEST_ROWS_OF_A_CENTRE, _CENTRES_ASKED = 250, 16
+_MORE_DIRECTIONS = 10  # than are asked for take part in the search for singular directions
+_RANK_TOLERANCE = 1e-6
 
 
-def weigh(x: Tensor) -> Tensor:
-    """Return the features with columns weighed by what they tell, and rows of length 1 [N, F].
+@dataclass(frozen=True)
+class Smoothing:
+    """How far features are smoothed, and over what.
 
-    ======================== ================================================== ========
-    at most half non-zero    entry                                              returned
-    ======================== ================================================== ========
-    yes, none negative       x_ij · log(N / number of i with x_ij ≠ 0): tf-idf  CSR
-    yes, some negative       x_ij / root mean square of column j                CSR
-    no                       (x_ij − mean of column j) / its standard deviation dense
-    ======================== ================================================== ========
+    Attributes:
+        restart: α, weight of a node's own features in a step.
+        steps: how often features move along an edge; 0: no smoothing.
+        neighbours: k, how many nodes of similar features each node is joined with; 0: none.
+        neighbour_weight: w, of such an edge with cosine 1, against an edge of the graph.
+    """
 
-    How `x` is stored makes no difference. A row or column that says nothing is zero.
+    restart: float = 0.1
+    steps: int = 20
+    neighbours: int = 10
+    neighbour_weight: float = 0.25
+
+
+# "features": alone, no edge counts. "near": over edges. "far": over edges and similar features.
+SMOOTHINGS: dict[str, Smoothing] = {
+    "features": Smoothing(steps=0, neighbours=0),
+    "near": Smoothing(steps=2, neighbours=0),
+    "far": Smoothing(),
+}
+VIEWS = tuple(SMOOTHINGS)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
+    """Which columns count how much, and which directions of them are kept.
+
+    Attributes:
+        weight: [F] of each column.
+        largest: [F] largest magnitude of each column, where features are dense; None: sparse.
+        mean: [F] of each column divided by `largest`; None: sparse.
+        basis: [F, d] what weighed features are multiplied with; None: all columns are kept.
+    """
+
+    weight: Tensor
+    largest: Tensor | None = None
+    mean: Tensor | None = None
+    basis: Tensor | None = None
+
+    @classmethod
+    def fit(cls, x: Tensor, width: int) -> "FeatureMap":
+        """Return the map of the features [N, F], dense or CSR, to at most `width` columns.
+
+        ======================== ==================================================
+        at most half non-zero    weighed entry
+        ======================== ==================================================
+        yes, none negative       x_ij · log(N / number of i with x_ij ≠ 0): tf-idf
+        yes, some negative       x_ij / root mean square of column j
+        no                       (x_ij − mean of column j) / its standard deviation
+        ======================== ==================================================
+
+        How `x` is stored makes no difference. A row or column that says nothing is zero.
+        """
+        sparse = x.layout == torch.sparse_csr
+        filled = int(torch.count_nonzero(x.values() if sparse else x))
+        if filled > _MOST_WORDS * x.shape[0] * x.shape[1]:
+            columns = cls._standardising(x.to_dense() if sparse else x)
+        else:
+            columns = cls._weighing(x if sparse else x.to_sparse_csr())
+        if x.shape[1] <= width:
+            return columns
+        weighed = columns.weigh(x)
+        basis = singular_directions(weighed, min(width, x.shape[0]))
+        return cls(columns.weight, columns.largest, columns.mean, basis.to(x.device))
+
+    @classmethod
+    def _standardising(cls, x: Tensor) -> "FeatureMap":
+        largest = x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # squares stay finite
+        variance, mean = torch.var_mean(x / largest, 0, correction=0)
+        return cls(torch.where(variance > _ALIKE**2, variance.rsqrt(), 0.0), largest, mean)
+
+    @classmethod
+    def _weighing(cls, x: Tensor) -> "FeatureMap":
+        pattern, values = Pattern.of(x), x.values().double()
+        columns, turned = pattern.transposed, values[pattern.t_order]
+        if bool((values < 0).any()):
+            square = columns.row_sum(turned.square())  # the mean's 1/N goes with the rows' length
+            return cls(square.rsqrt().where(square > 0, 0.0))
+        return cls((x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log())
+
+    def weigh(self, x: Tensor) -> Tensor:
+        """Return weighed features with rows of length 1 [N, F]: dense, or CSR for sparse ones."""
+        sparse = x.layout == torch.sparse_csr
+        if self.largest is not None and self.mean is not None:
+            x = (x.to_dense() if sparse else x) / self.largest
+            return normalize((x - self.mean) * self.weight, dim=1)
+        x = x if sparse else x.to_sparse_csr()
+        pattern = Pattern.of(x)
+        values = x.values().double() * self.weight[pattern.indices]
+        length = pattern.row_sum(values.square()).sqrt()
+        values = values / length.where(length > 0, 1.0)[pattern.rows]
+        return pattern.matrix(values.float())
+
+    @full_float32()
+    def reduce(self, weighed: Tensor) -> Tensor:
+        """Return weighed features [N, F] along the basis [N, d], dense."""
+        sparse = weighed.layout == torch.sparse_csr
+        if self.basis is None:
+            return weighed.to_dense() if sparse else weighed
+        if sparse:
+            return Pattern.of(weighed).matmul(weighed.values(), self.basis)
+        return weighed @ self.basis
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the parts by name, to be kept in a file."""
+        parts = {f"columns/{field.name}": getattr(self, field.name) for field in fields(self)}
+        return {name: part.cpu() for name, part in parts.items() if part is not None}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], device: torch.device) -> "FeatureMap":
+        """Return the map whose `tensors` these are, among others."""
+        named = {field.name: tensors.get(f"columns/{field.name}") for field in fields(cls)}
+        return cls(**{name: part.to(device) for name, part in named.items() if part is not None})
+
+
+def singular_directions(x: Tensor, width: int) -> Tensor:
+    """Return P [F, width] with x P = U Σ, of x ≈ U Σ Vᵀ with the largest singular values.
+
+    Inner products of rows are kept as well as `width` columns can. The randomised method and the
+    stream are those of scikit-learn's ``randomized_svd(x, width, random_state=0)``, which returns
+    U, Σ and V but not P; V is not P, since the tail of U Σ Vᵀ is approximate: on Cora x V differs
+    from U Σ by 5 %. The entry of largest magnitude in a column of U is positive. On the CPU.
 
     Args:
         x: [N, F], dense or CSR.
-
-    >>> weigh(torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 3.0]])).to_dense()  # log 1 = 0, log 2
-    tensor([[0., 0., 0.],
-            [0., 0., 1.]])
+        width: of P, at most N.
     """
-    sparse = x.layout == torch.sparse_csr
-    filled = int(torch.count_nonzero(x.values() if sparse else x))
-    if filled > _MOST_WORDS * x.shape[0] * x.shape[1]:
-        return normalize(_standardise(x.to_dense() if sparse else x), dim=1)
-    pattern, values = _entries(x if sparse else x.to_sparse_csr())
-    columns = pattern.transposed
-    turned = values[pattern.t_order]
-    if bool((values < 0).any()):
-        square = columns.row_sum(turned.square())  # the mean's 1/N goes with the rows' length
-        weight = square.rsqrt().where(square > 0, 0.0)
-    else:
-        weight = (x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log()
-    values = values * weight[pattern.indices]
-    length = pattern.row_sum(values.square()).sqrt()
-    values = values / length.where(length > 0, 1.0)[pattern.rows]
-    return pattern.matrix(values.float())
-
-
-def _standardise(x: Tensor) -> Tensor:
-    x = x / x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # squares stay finite
-    variance, mean = torch.var_mean(x, 0, correction=0)
-    return torch.where(variance > _ALIKE**2, (x - mean) * variance.rsqrt(), 0.0)
-
-
-def _entries(x: Tensor) -> tuple[Pattern, Tensor]:
-    """Return a CSR tensor as pattern and values [E] float64."""
-    rows = torch.repeat_interleave(x.crow_indices().diff(), output_size=x.values().numel())
-    pattern = Pattern.from_coordinates(rows, x.col_indices(), (x.shape[0], x.shape[1]))
-    return pattern, x.values().double()
-
-
-def reduce(x: Tensor, width: int) -> Tensor:
-    """Return U Σ [N, min(width, N)] of x ≈ U Σ Vᵀ, the largest singular values; x if F ≤ width.
-
-    Inner products of rows are kept as well as `width` columns can. By a randomised method with a
-    stream of its own, on the CPU; the entry of largest magnitude in a column of U is positive.
-
-    Args:
-        x: [N, F], dense or CSR.
-        width: most columns to return.
-    """
-    if x.shape[1] <= width:
-        return x.to_dense() if x.layout == torch.sparse_csr else x
     matrix = _scipy_csr(x.cpu()) if x.layout == torch.sparse_csr else x.cpu().numpy()
-    u, sigma, _ = randomized_svd(
-        matrix, min(width, x.shape[0]), transpose=False, flip_sign=True, random_state=0
-    )
-    return torch.from_numpy(np.ascontiguousarray(u * sigma, dtype=np.float32)).to(x.device)
+    size = width + _MORE_DIRECTIONS
+    draw = np.random.RandomState(0).normal(size=(matrix.shape[1], size))
+    basis = draw.astype(matrix.dtype)
+    for _ in range(7 if width < 0.1 * min(matrix.shape) else 4):
+        basis, _ = scipy.linalg.lu(matrix @ basis, permute_l=True, check_finite=False)
+        basis, _ = scipy.linalg.lu(matrix.T @ basis, permute_l=True, check_finite=False)
+    q, r = scipy.linalg.qr(matrix @ basis, mode="economic", check_finite=False)
+    inner, sigma, turned = scipy.linalg.svd((matrix.T @ q).T, full_matrices=False)
+    u, _ = svd_flip(q @ inner, turned)
+    scaled = (q.T @ u * sigma)[:, :width].astype(np.float64)
+    solution = np.linalg.pinv(r.astype(np.float64), _RANK_TOLERANCE) @ scaled
+    directions: NDArray[Any] = basis.astype(np.float64) @ solution
+    return torch.from_numpy(directions.astype(np.float32))
 
 
 def _scipy_csr(x: Tensor) -> Any:
     parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
     return sp.csr_matrix(parts, shape=x.shape)
-
-
-@full_float32()
-def nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the symmetric graph of nearest neighbours: its edges [2, M] and their cosines [M].
-
-    Each node is joined with the `count` others of highest cosine, if that is positive; of equal
-    ones with those of the lowest number. Edges have both directions and are sorted. Cost: N² inner
-    products of rows, in blocks of bounded size.
-
-    Args:
-        x: [N, F], dense or CSR; a row of zeros is near to nobody.
-        count: k.
-
-    >>> nearest(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), 1)  # 2 is near to both
-    (tensor([[0, 1, 2, 2],
-            [2, 2, 0, 1]]), tensor([0.6000, 0.8000, 0.6000, 0.8000]))
-    """
-    n = x.shape[0]
-    count = max(0, min(count, n - 1))
-    other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
-    cosine = torch.zeros(n, count, device=x.device)
-    cosines = _Cosines(x)
-    size = max(1, _COSINES_AT_ONCE // max(x.shape))
-    for first in range(0, n if count else 0, size):
-        block = slice(first, min(first + size, n))
-        other[block], cosine[block] = _highest(cosines(block), block, count)
-    return _both_ways(other, cosine)
-
-
-def _both_ways(other: Tensor, cosine: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the edges [2, M], both directions, and cosines [M] of neighbours [N, k]; 0 is none."""
-    n = len(other)
-    node, place = cosine.nonzero(as_tuple=True)
-    other, cosine = other[node, place], cosine[node, place]
-    low, high = torch.minimum(node, other), torch.maximum(node, other)
-    pairs, place = (low * n + high).unique(return_inverse=True)
-    cosine = cosine.new_zeros(len(pairs)).scatter_reduce_(0, place, cosine, "amax")
-    both, order = torch.cat([pairs, pairs % n * n + pairs // n]).sort()
-    return torch.stack([both // n, both % n]), cosine.repeat(2)[order]
-
-
-class _Cosines:
-    """Cosines of some rows of a matrix with all of them."""
-
-    def __init__(self, x: Tensor) -> None:
-        self._sparse = x.layout == torch.sparse_csr
-        if self._sparse:
-            self._pattern, values = _entries(x)
-            length = self._pattern.row_sum(values.square()).sqrt()
-            self._values = (values / length.where(length > 0, 1.0)[self._pattern.rows]).float()
-        else:
-            self._unit = normalize(x, dim=1)
-
-    def __call__(self, rows: slice) -> Tensor:
-        """Return the cosines [b, N] of b `rows`, in a tensor of their own."""
-        if not self._sparse:
-            return self._unit[rows] @ self._unit.T
-        pattern = self._pattern
-        entries = slice(int(pattern.indptr[rows.start]), int(pattern.indptr[rows.stop]))
-        chosen = self._values.new_zeros(pattern.shape[1], rows.stop - rows.start)
-        chosen[pattern.indices[entries], pattern.rows[entries] - rows.start] = self._values[entries]
-        return pattern.matmul(self._values, chosen).T.contiguous()
-
-
-@full_float32()
-def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return what `nearest` returns, but for some neighbours that are missed, in N^1.5 time.
-
-    Some rows, one for every few hundred, are centres; every row belongs to the centre of highest
-    cosine, and seeks its neighbours among the rows of its own centre and of those nearest to that.
-    Where these are many more than usual, most of them nearly equal, it seeks among a part of them.
-    Which rows are centres is drawn from a stream of its own: the same rows have the same answer.
-
-    Args:
-        x: [N, F] dense; a row of zeros is near to nobody.
-        count: k.
-    """
-    n = x.shape[0]
-    unit = normalize(x, dim=1)
-    rows_of_a_centre = max(_FEWEST_ROWS_OF_A_CENTRE, math.isqrt(n) // 2)
-    drawn = np.random.default_rng(0).permutation(n)[: max(1, n // rows_of_a_centre)]
-    centres = unit[torch.from_numpy(np.sort(drawn)).to(x.device)]
-    blocks = unit.split(max(1, _COSINES_AT_ONCE // len(centres)))
-    owner = torch.cat([(block @ centres.T).argmax(1) for block in blocks])
-    sought = (unit != 0).any(1).nonzero().squeeze(1)
-    order = sought[owner[sought].argsort(stable=True)]
-    members = order.split(owner[sought].bincount(minlength=len(centres)).tolist())
-    most = 4 * _CENTRES_ASKED * rows_of_a_centre
-    between = centres @ centres.T
-    between.fill_diagonal_(2.0)  # of equal centres each asks itself
-    around = between.topk(min(_CENTRES_ASKED, len(centres)), dim=1).indices.tolist()
-    other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
-    cosine = torch.zeros(n, count, device=x.device)
-    for own, asked in zip(members, around, strict=True):
-        pool = torch.cat([members[centre] for centre in asked]).sort().values
-        pool = pool[:: max(1, len(pool) // most)]
-        for rows in own.split(max(1, _COSINES_AT_ONCE // max(1, len(pool)))):
-            cosines = unit[rows] @ unit[pool].T
-            cosines.masked_fill_(rows[:, None] == pool, 0.0)
-            found = cosines.topk(min(count, len(pool)), dim=1)
-            kept = found.values > _TIE
-            other[rows, : kept.shape[1]] = pool[found.indices] * kept
-            cosine[rows, : kept.shape[1]] = found.values * kept
-    return _both_ways(other, cosine)
-
-
-def _highest(cosines: Tensor, nodes: slice, count: int) -> tuple[Tensor, Tensor]:
-    """Return the others of highest positive cosine and that cosine [b, count]; 0 fills a row up.
-
-    Args:
-        cosines: [b, N] of the `nodes` with all; those with themselves are overwritten.
-        nodes: b in a row, which are not their own neighbours.
-        count: how many.
-    """
-    own = torch.arange(len(cosines), device=cosines.device)
-    cosines[own, own + nodes.start] = 0.0
-    least = cosines.topk(count, dim=1).values[:, -1:]
-    row, other = ((cosines >= least - _TIE) & (cosines > _TIE)).nonzero(as_tuple=True)
-    found = cosines[row, other]
-    tied = found <= least[row, 0] + _TIE
-    order = (2 * row + tied).argsort(stable=True)  # equal ones last, by number
-    row, other, found = row[order], other[order], found[order]
-    rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, own)[row]
-    kept = rank < count
-    others = other.new_zeros(len(cosines), count)
-    others[row[kept], rank[kept]] = other[kept]
-    highest = found.new_zeros(len(cosines), count)
-    highest[row[kept], rank[kept]] = found[kept]
-    return others, highest
 
 
 def join(
@@ -256,98 +206,81 @@ def join(
     return pattern, values * (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
 
 
-def smooth(pattern: Pattern, values: Tensor, x: Tensor, *, restart: float, steps: int) -> Tensor:
-    """Return personalised PageRank of the columns of x: H ← (1−α) S H + α x from H = x [N, d].
+@dataclass(frozen=True, eq=False)
+class Smoother:
+    """Smoothed features of one graph, and what makes those of another graph comparable.
 
-    Args:
-        pattern: [N, N] of S.
-        values: [E'] of S.
-        x: [N, d].
-        restart: α.
-        steps: how often; 0 returns x.
+    Attributes:
+        map: weighs and reduces the features.
+        smoothings: by name.
+        means: by name, the mean row [d] of the fitted graph, which is subtracted.
     """
-    h = x
-    for _ in range(steps):
-        h = torch.lerp(pattern.matmul(values, h), x, restart)
-    return h
+
+    map: FeatureMap
+    smoothings: Mapping[str, Smoothing]
+    means: Mapping[str, Tensor]
+
+    @classmethod
+    def fit(
+        cls, x: Tensor, edge_index: Tensor, width: int, smoothings: Mapping[str, Smoothing]
+    ) -> tuple["Smoother", dict[str, Tensor]]:
+        """Return the smoother of a graph and its smoothed features [N, d] by name.
+
+        Args:
+            x: [N, F], dense or CSR.
+            edge_index: [2, E] both directions of every edge, without self-loops.
+            width: d, where F is larger.
+            smoothings: by name.
+        """
+        columns = FeatureMap.fit(x, width)
+        smoothed = _smoothed(columns, x, edge_index, smoothings)
+        means = {name: h.mean(0) for name, h in smoothed.items()}
+        return cls(columns, smoothings, means), _centred(smoothed, means)
+
+    def apply(self, x: Tensor, edge_index: Tensor) -> dict[str, Tensor]:
+        """Return the smoothed features [N, d] of another graph by name."""
+        return _centred(_smoothed(self.map, x, edge_index, self.smoothings), self.means)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what was fitted by name, to be kept in a file."""
+        means = {f"mean/{name}": mean.cpu() for name, mean in self.means.items()}
+        return self.map.tensors() | means
+
+    @classmethod
+    def of(
+        cls,
+        tensors: Mapping[str, Tensor],
+        smoothings: Mapping[str, Smoothing],
+        device: torch.device,
+    ) -> "Smoother":
+        """Return the smoother whose `tensors` these are, among others."""
+        means = {name: tensors[f"mean/{name}"].to(device) for name in smoothings}
+        return cls(FeatureMap.of(tensors, device), smoothings, means)
 
 
-def smoothed_view(
-    x: Tensor,
-    edge_index: Tensor,
-    *,
-    width: int = 256,
-    restart: float = 0.1,
-    steps: int = 20,
-    neighbours: int = 10,
-    neighbour_weight: float = 0.25,
-) -> Tensor:
-    """Return the features, weighed, reduced and smoothed over edges and likeness [N, d].
-
-    `weigh`, `reduce`, `nearest`, `join` and `smooth` in this order; then the mean row is
-    subtracted, and every row scaled to length 1. Neighbours are sought among the weighed features
-    where these are sparse, among the reduced ones otherwise; of more than 50,000 nodes among the
-    reduced ones by `nearly_nearest`. A row that is the mean stays zero, but for rounding.
-
-    Args:
-        x: [N, F], dense or CSR.
-        edge_index: [2, E] both directions of every edge, without self-loops.
-        width: d, where F is larger.
-        restart: α, weight of a node's own features in a step.
-        steps: of smoothing.
-        neighbours: k, how many nodes of like features each node is joined with; 0: none.
-        neighbour_weight: w, of such an edge with cosine 1, against an edge of the graph.
-    """
-    weighed = weigh(x)
-    reduced = reduce(weighed, width)
-    near, cosines = _alike(weighed, reduced, neighbours)
-    pattern, values = join(edge_index, near, cosines, neighbour_weight, x.shape[0])
-    return _centred(smooth(pattern, values, reduced, restart=restart, steps=steps))
-
-
-def _alike(weighed: Tensor, reduced: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    if len(reduced) > _MOST_NODES_IN_FULL:
-        return nearly_nearest(reduced, count)
-    return nearest(weighed if weighed.layout == torch.sparse_csr else reduced, count)
-
-
-def _centred(h: Tensor) -> Tensor:
-    return normalize(h - h.mean(0), dim=1, eps=_ALIKE)
-
-
-VIEWS = ("features", "near", "far")
-
-
-def views_of(
-    x: Tensor, edge_index: Tensor, *, width: int = 256, names: Sequence[str] = VIEWS
+def _smoothed(
+    columns: FeatureMap, x: Tensor, edge_index: Tensor, smoothings: Mapping[str, Smoothing]
 ) -> dict[str, Tensor]:
-    """Return what a node's features say alone, with those near it, and with those far around it.
+    """Return personalised PageRank of the reduced features over S, see :func:`join`, by name.
 
-    ========== =====================================================================
-    "features" weighed and reduced
-    "near"     the same, smoothed over edges, 2 steps
-    "far"      the same, smoothed over edges and over the ten nodes most alike, which
-               count a quarter, 20 steps: :func:`smoothed_view` with its defaults
-    ========== =====================================================================
-
-    Args:
-        x: [N, F], dense or CSR.
-        edge_index: [2, E] both directions of every edge, without self-loops.
-        width: d, where F is larger.
-        names: of the views to return.
+    Similar nodes are sought among the weighed features where these are sparse, among the reduced
+    ones otherwise and where there are too many for an exact search.
     """
-    n = x.shape[0]
-    weighed = weigh(x)
-    reduced = reduce(weighed, width)
-    views = {}
-    for name in names:
-        if name == "features":
-            view = reduced
-        elif name == "near":
-            nobody = edge_index[:, :0], reduced.new_zeros(0)
-            view = smooth(*join(edge_index, *nobody, 0.0, n), reduced, restart=0.1, steps=2)
-        else:
-            both = join(edge_index, *_alike(weighed, reduced, 10), 0.25, n)
-            view = smooth(*both, reduced, restart=0.1, steps=20)
-        views[name] = _centred(view)
-    return views
+    weighed = columns.weigh(x)
+    reduced = columns.reduce(weighed)
+    exact = weighed.layout == torch.sparse_csr and len(reduced) <= neighbours.MOST_ROWS_IN_FULL
+    smoothed = {}
+    for name, how in smoothings.items():
+        smoothed[name] = reduced
+        if how.steps:
+            near = neighbours.nearest_graph(weighed if exact else reduced, how.neighbours)
+            operator = join(edge_index, *near, how.neighbour_weight, len(reduced))
+            smoothed[name] = propagate(
+                *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
+            )
+    return smoothed
+
+
+def _centred(smoothed: Mapping[str, Tensor], means: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Subtract the mean row, and scale rows to length 1; a row that is the mean stays zero."""
+    return {name: normalize(h - means[name], dim=1, eps=_ALIKE) for name, h in smoothed.items()}
