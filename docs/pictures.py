@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import erase
-from erase.audit.report.drawing import Embeddings, cosine_map
-from erase.audit.report.drawing.canvas import COLOURS, GREY, new_figure
+from erase.audit.report.drawing import COLOURS, GREY, Embeddings, cosine_map
+from erase.audit.report.drawing.canvas import new_figure
 from erase.bench import PROTOCOLS, given_labels
 
 

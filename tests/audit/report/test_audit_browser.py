@@ -378,7 +378,7 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
     page.goto(f"{file.as_uri()}#node={node}")
     verdict = " ".join(page.inner_text("#node .verdict").split())
     assert verdict.startswith(
-        {"wrong": "Probably wrong.", "can't tell": "We can't tell."}[row["verdict"]]
+        {"wrong": "Probably wrong.", "can't tell": "Cannot tell."}[row["verdict"]]
     )
     assert f"is right is {percent(row['quality'])}." in verdict
     assert f"{row['suggested']} ({percent(row['probability'])})" in verdict
@@ -546,12 +546,12 @@ def test_the_matrix_reads_out_its_cells(show: Callable[..., Any], file: Path, au
         page.keyboard.press(key)
     share = audit.decision.transition[1, 3]
     assert page.inner_text("#matrix-cell") == (
-        f"Of what is truly science, {100 * share:.1f}% is labelled graphics (90% interval: "
-        f"{100 * 0.7 * share:.0f}–{100 * 1.3 * share:.0f}%)."
+        f"Of the nodes that are truly science, {100 * share:.1f}% are labelled graphics "
+        f"(90% interval: {100 * 0.7 * share:.0f}–{100 * 1.3 * share:.0f}%)."
     )
     assert page.locator('.matrix td[tabindex="0"]').count() == 1
     cells.nth(0).hover()
-    assert "truly games, 85.0% is labelled games" in page.inner_text("#matrix-cell")
+    assert "truly games, 85.0% are labelled games" in page.inner_text("#matrix-cell")
 
 
 def test_the_map_finds_shows_and_opens(show: Callable[..., Any], file: Path, audit: Audit) -> None:
@@ -738,7 +738,7 @@ def test_a_page_without_confused_classes_works(show: Callable[..., Any], tmp_pat
     assert page.inner_text("#node-title").startswith("package ")
 
 
-def test_what_was_left_out_is_said(
+def test_what_was_left_out_is_stated(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("erase.audit.report.audit_data._NODES", 100)

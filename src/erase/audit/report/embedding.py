@@ -23,16 +23,6 @@ _GUIDES = 5  # sampled nodes that place one that is not
 _BLOCK = 2**24  # similarities in memory at once
 
 
-def directions(z: NDArray[np.floating]) -> Directions:
-    """Return the rows of z [N, D] brought to length 1; zero rows stay zero."""
-    wide = np.asarray(z, dtype=np.float64)
-    largest = np.abs(wide).max(1, keepdims=True, initial=np.finfo(float).tiny)
-    wide = wide / largest  # squares stay finite
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: Directions = (wide / np.where(length > 0, length, 1)).astype(np.float32)
-    return unit
-
-
 def plane(unit: Directions, seed: int = 0) -> Points:
     """Return a place [N, 2] in the unit square for every node: near nodes look alike.
 

@@ -1,4 +1,4 @@
-"""Plots of numbers: curves of a training, lines over a parameter, bars, a radar, dots."""
+"""Plots of numbers: lines over a parameter, bars, a radar, dots, and trials of a search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from erase.audit.report.drawing.canvas import (
-    COLOURS,
     COLUMNS,
     FONT,
-    GREY,
     WIDTH,
-    add_panels,
     label,
     legend_below,
     legend_height,
     new_figure,
     panels_height,
 )
+from erase.audit.report.palette import COLOURS, GREY
 
 
 @dataclass(frozen=True)
@@ -85,89 +83,6 @@ class Slice:
     name: str
     values: Sequence[Any]
     log: bool = False
-
-
-def curves(
-    histories: Mapping[str, Sequence[Mapping[str, float]]], best_epochs: Mapping[str, int]
-) -> Figure:
-    """Draw the loss over epochs, a panel a method, and the validation accuracy of all in another.
-
-    Losses of different methods are different quantities: each has its own scale. The epoch the
-    predictions come from is marked. Methods without ``val_accuracy`` have no curve in the last
-    panel, and without any there is no such panel.
-
-    Args:
-        histories: one dict per epoch, by method, with ``loss`` and perhaps ``val_accuracy``;
-            ``epoch`` counts from 1.
-        best_epochs: the chosen epoch by method.
-    """
-    validated = {
-        method: history
-        for method, history in histories.items()
-        if any("val_accuracy" in record for record in history)
-    }
-    count = len(histories) + bool(validated)
-    figure = new_figure(WIDTH, panels_height(count, 0.95 if count > 2 else 0.7))
-    panels = add_panels(figure, count)
-    colours = _method_colours(histories)
-    for panel, (method, history) in zip(panels, histories.items(), strict=False):
-        panel.plot(*_series(history, "loss"), color=colours[method], linewidth=1.6)
-        _dress_curve(panel, f"{label(method)}: loss")
-        if method in best_epochs:
-            panel.axvline(best_epochs[method], color="#555555", linestyle="--", linewidth=1)
-    if validated:
-        panel = panels[len(histories)]
-        for method, history in validated.items():
-            epochs, accuracy = _series(history, "val_accuracy")
-            panel.plot(epochs, accuracy, color=colours[method], linewidth=1.6, label=label(method))
-            best = best_epochs.get(method)
-            if best in epochs:
-                panel.plot(
-                    [best], [accuracy[epochs.index(best)]], "o", color=colours[method], markersize=7
-                )
-        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        _dress_curve(panel, "validation accuracy")
-        panel.legend(fontsize=FONT - 1, loc="lower right")
-    return figure
-
-
-def accuracy_bars(rows: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Draw the test accuracy and the correction rate of every method as bars.
-
-    Args:
-        rows: ``test_accuracy`` and ``correction_rate`` in shares of 1, by method; what is missing
-            has no bar.
-    """
-    groups = {
-        "test_accuracy": "test nodes\nclassified right",
-        "correction_rate": "wrong training\nlabels corrected",
-    }
-    step = len(rows) + 0.8
-    figure = new_figure(5, 0.9 + 0.36 * step * len(groups))
-    panel = figure.add_subplot()
-    colours = _method_colours(rows)
-    for index, (method, row) in enumerate(rows.items()):
-        places = [group * step + index for group in range(len(groups))]
-        values = [float(row.get(key, np.nan)) for key in groups]
-        known = np.nan_to_num(values)
-        bars = panel.barh(places, known, height=0.85, color=colours[method], label=label(method))
-        texts = ["–" if np.isnan(value) else f"{value:.1%}" for value in values]
-        panel.bar_label(bars, texts, padding=4, fontsize=FONT)
-    panel.set_yticks(
-        [group * step + (len(rows) - 1) / 2 for group in range(len(groups))],
-        list(groups.values()),
-        fontsize=FONT,
-    )
-    panel.invert_yaxis()
-    panel.set_xlim(0, 1.12)
-    panel.set_xticks(np.linspace(0, 1, 6))
-    panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    panel.tick_params(axis="x", labelsize=FONT - 1)
-    panel.tick_params(axis="y", length=0)
-    panel.spines[["top", "right", "left"]].set_visible(False)
-    if rows:
-        figure.legend(loc="outside upper center", ncols=len(rows), fontsize=FONT, frameon=False)
-    return figure
 
 
 def lines(
@@ -406,26 +321,9 @@ def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_la
     return figure
 
 
-def _series(history: Sequence[Mapping[str, float]], key: str) -> tuple[list[float], list[float]]:
-    """Return the epochs that have `key`, and its values there."""
-    known = [(r.get("epoch", i + 1.0), r[key]) for i, r in enumerate(history) if key in r]
-    return [float(epoch) for epoch, _ in known], [float(value) for _, value in known]
-
-
-def _dress_curve(panel: Any, title: str) -> None:
-    _dress(panel, title)
-    panel.set_xlabel("epoch", fontsize=FONT - 1)
-    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    panel.yaxis.set_major_locator(MaxNLocator(5))
-
-
 def _dress(panel: Any, title: str) -> None:
     panel.set_title(title, fontsize=FONT)
     panel.tick_params(labelsize=FONT - 2)
     panel.grid(alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def _method_colours(methods: Mapping[str, object]) -> dict[str, str]:
-    return {method: COLOURS[i * 3 % len(COLOURS)] for i, method in enumerate(methods)}
