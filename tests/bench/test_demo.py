@@ -21,7 +21,7 @@ from erase.bench.demo import Demo, demo_page, run_demo
 from erase.bench.detection import score_audit
 from erase.bench.run import score
 from erase.data.noise import corrupt
-from erase.methods import CrossEntropy, LabelPropagation
+from erase.methods import METHODS, CrossEntropy
 
 NAMES = ["north <N>", "south & sea"]
 
@@ -34,7 +34,7 @@ def demo() -> Demo:
     given = corrupt(clean, "symmetric", 0.2, seed=0, on="train+val")
     small: dict[str, Any] = {"hidden": 8, "heads": 2, "epochs": 6, "device": "cpu"}
     models = {
-        "propagation": LabelPropagation().fit(given),
+        "propagation": METHODS["label-propagation"]().fit(given),
         "cross-entropy": CrossEntropy(**small).fit(given),
     }
     audit = erase.audit(given, method="smoothed", folds=3)

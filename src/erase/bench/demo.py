@@ -110,8 +110,8 @@ def run_demo(
     step(f"1/3 Auditing the labels of the embedded graph, noise {noise} …")
     found = audit(given, seed=seed, device=device, progress=progress)
     found = replace(found, settings={"graph": "debian", "noise": noise, **found.settings})
-    shared = {"seed": seed, "device": device, "epochs": epochs}
-    models = {
+    shared: dict[str, Any] = {"seed": seed, "device": device, "epochs": epochs}
+    models: dict[str, NodeClassifier] = {
         "relabelling": Relabelling(seed=seed, device=device),
         "ERASE": ERASE.preset(dataset="debian", **shared),
         "cross-entropy": CrossEntropy(**shared),

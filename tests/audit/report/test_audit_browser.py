@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.report import projection
-from erase.audit.report.audit_page import write_audit_page
+from erase.audit.report import projection, render, write_audit_page, write_page
+from erase.audit.report.audit_page import audit_page
 from synthetic_audits import CLASSES, planted_audit
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -687,6 +687,36 @@ def test_everything_has_a_name_and_a_role(show: Callable[..., Any], file: Path) 
     headings = page.locator("h1, h2, h3, h4").evaluate_all("(all) => all.map((h) => +h.tagName[1])")
     assert headings[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(headings))
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}])
+def test_the_page_of_the_demo_is_an_audit_with_training(
+    show: Callable[..., Any], audit: Audit, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    first = int(suspects(audit)["node"].iloc[0])
+    data = audit_page(audit) | {
+        "title": "Demo",
+        "noise": "symmetric:0.15",
+        "truth": {"labels": 348, "mislabelled": 50, "recall": 0.6, "false_alarms": 0.1},
+        "scores": {"ours": {"test_accuracy": 0.75}, "theirs": {"test_accuracy": 0.5}},
+        "score_header": ["Method", "Test accuracy"],
+        "score_rows": [["ours", "75.0%"], ["theirs", "50.0%"]],
+        "examples": [{"node": first, "name": "the first", "classes": [0, 1, -1]}],
+        "files": {"summary.json": "the scores"},
+        "methods": ["ERASE()"],
+    }
+    path = tmp_path / "demo.html"
+    write_page(path, render("demo.html", **data))
+    page = show(path, **options)
+    assert listed(page) == suspects(audit)["node"].tolist()[:50]
+    bars = page.locator(".chart .meter")
+    widths = [bars.nth(k).locator("span").bounding_box()["width"] for k in range(2)]
+    assert widths[0] / widths[1] == pytest.approx(1.5, abs=0.02)
+    assert page.get_by_role("link", name="summary.json").get_attribute("href") == "summary.json"
+    assert page.evaluate(FAINT_TEXTS)["faint"] == []
+    assert sideways(page) == []
+    page.get_by_role("link", name="the first").click()
+    opened(page, first)
 
 
 def test_hostile_names_are_shown_as_they_are(show: Callable[..., Any], tmp_path: Path) -> None:

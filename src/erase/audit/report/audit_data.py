@@ -1,7 +1,7 @@
 """What the scripts of an audit's page read: names, and arrays over nodes packed as base64.
 
 The file stays small however large the graph: a page holds up to 100,000 nodes and 1,500,000 edges,
-those around the most suspicious labels first, and says what it leaves out.
+those around the most suspicious labels first, and states what it leaves out.
 """
 
 import base64

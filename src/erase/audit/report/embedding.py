@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from erase.audit.report.projection import Points, tsne, tsne_input
 from erase.random import numpy_stream
 
-Directions = NDArray[np.float32]
+Directions = NDArray[np.floating]
 Nodes = NDArray[np.int64]
 
 NOBODY = -1

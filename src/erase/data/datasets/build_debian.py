@@ -33,7 +33,6 @@ import lzma
 import os
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ import torch
 
 from erase.data.datasets.debian import TEST, TRAIN, VAL, join_names, load_debian
 from erase.data.datasets.splits import split_per_class
-from erase.data.files import write_graph
+from erase.data.files import atomic_write, write_graph
 from erase.errors import EraseError
 from erase.random import numpy_stream
 
@@ -350,16 +349,8 @@ def save_graph(graph: PackageGraph, path: str | os.PathLike[str]) -> None:
         "word_indices": _compact(graph.word_indices),
         "split": _compact(graph.split),
     }
-    target = Path(path)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".npz")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        os.chmod(temporary, 0o644)  # mkstemp makes files that only their owner may read
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with atomic_write(path, "wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def _compact(values: IntArray) -> npt.NDArray[np.integer]:

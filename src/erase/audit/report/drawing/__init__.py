@@ -1,6 +1,6 @@
 """The paper's pictures: functions from numbers to a matplotlib figure; nothing global is touched.
 
-Colours are told apart by colour-blind eyes, and none stands without a marker, a dash or a name.
+Colours are safe for colour-blind readers, and each comes with a marker, a dash or a name.
 """
 
 from erase.audit.report.drawing.canvas import picture_bytes, picture_kind, save_picture

@@ -25,7 +25,7 @@ from erase.audit.report.palette import COLOURS, GREY
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn: never told by its colour alone."""
+    """How a series is drawn: not by its colour alone."""
 
     colour: str
     marker: str = "o"
@@ -107,8 +107,8 @@ def lines(
     rows = ceil(len(panels) / columns)
     height = rows * 0.62 * WIDTH / max(columns, 2) + legend_height(names, note)
     figure = new_figure(WIDTH, height)
-    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
-    for index, (panel, (title, series)) in enumerate(zip(grid, panels.items(), strict=False)):
+    grid = _grid(figure, len(panels), columns, (x_label, y_label), sharey="row")
+    for panel, (title, series) in zip(grid, panels.items(), strict=True):
         for line in series:
             panel.errorbar(
                 line.x, line.y, line.error, capsize=3, elinewidth=1.2, **line.look.style()
@@ -118,12 +118,6 @@ def lines(
         panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         places = sorted({x for line in series for x in line.x})
         panel.set_xticks(places, [f"{x:g}" for x in places])
-        if index >= len(panels) - columns:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     handles = [Line2D([], [], **entries[name].look.style()) for name in names]
     legend_below(figure, handles, names, note)
     return figure
@@ -152,7 +146,7 @@ def bars(
     rows = ceil(len(panels) / columns)
     height = rows * 0.72 * WIDTH / max(columns, 2) + legend_height(names, note)
     figure = new_figure(WIDTH, height)
-    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
+    grid = _grid(figure, len(panels), columns, (x_label, y_label), sharey="row")
     up, down = COLOURS[0], COLOURS[3]
     diamond: dict[str, Any] = {
         "color": COLOURS[-1],
@@ -161,7 +155,7 @@ def bars(
         "linestyle": "none",
         "markersize": 6,
     }
-    for index, (panel, (title, row)) in enumerate(zip(grid, panels.items(), strict=False)):
+    for panel, (title, row) in zip(grid, panels.items(), strict=True):
         values = [bar.value for bar in row]
         panel.bar(
             range(len(row)),
@@ -170,22 +164,16 @@ def bars(
             color=[up if value >= 0 else down for value in values],
             error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": GREY},
         )
-        told = [
+        published = [
             (place, bar.published) for place, bar in enumerate(row) if bar.published is not None
         ]
-        panel.plot([place for place, _ in told], [value for _, value in told], **diamond)
+        panel.plot([place for place, _ in published], [value for _, value in published], **diamond)
         panel.axhline(0, color=COLOURS[-1], linewidth=1)
         _dress(panel, title)
         texts = [f"{bar.name}\n{bar.below}" if bar.below else bar.name for bar in row]
         panel.set_xticks(range(len(row)), texts)
         panel.tick_params(axis="x", length=0, labelsize=FONT - 3)
         panel.grid(axis="x", visible=False)
-        if index >= len(panels) - columns:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     blocks = [
         Line2D([], [], color=c, marker="s", linestyle="none", markersize=9) for c in (up, down)
     ]
@@ -258,8 +246,8 @@ def dots(
     down = max(ceil(len(panels) / across), 1)
     names = list(looks)
     figure = new_figure(WIDTH, down * (1.1 + 0.3 * len(rows)) + legend_height(names, note))
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for index, (panel, (title, table)) in enumerate(zip(grid, panels.items(), strict=False)):
+    grid = _grid(figure, len(panels), across, (x_label, ""), sharex=True, sharey=True)
+    for panel, (title, table) in zip(grid, panels.items(), strict=True):
         for name, look in looks.items():
             known = [
                 (cells[name], rows.index(row)) for row, cells in table.items() if name in cells
@@ -273,10 +261,6 @@ def dots(
         panel.tick_params(axis="x", labelbottom=True)
         panel.set_yticks(range(len(rows)), rows)
         panel.set_ylim(len(rows) - 0.5, -0.5)
-        if index >= len(panels) - across:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     handles = [Line2D([], [], **looks[name].style() | {"linestyle": "none"}) for name in names]
     legend_below(figure, handles, names, note)
     return figure
@@ -292,10 +276,9 @@ def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_la
         y_label: beside the first panel of a row.
     """
     figure = new_figure(WIDTH, panels_height(len(parameters), 0.8))
-    rows = ceil(len(parameters) / COLUMNS)
     columns = min(len(parameters), COLUMNS)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for index, (panel, parameter) in enumerate(zip(grid, parameters, strict=False)):
+    grid = _grid(figure, len(parameters), columns, ("", y_label), sharey=True)
+    for panel, parameter in zip(grid, parameters, strict=True):
         kinds = {type(value) for value in parameter.values}
         is_number = kinds <= {int, float}
         values = list(parameter.values) if is_number else [str(v) for v in parameter.values]
@@ -314,11 +297,22 @@ def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_la
         elif is_number:
             panel.xaxis.set_major_locator(MaxNLocator(6, integer=kinds == {int}))
         panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(parameters) :]:
-        spare.remove()
     return figure
+
+
+def _grid(
+    figure: Figure, count: int, columns: int, labels: tuple[str, str], **share: Any
+) -> list[Any]:
+    """Return `count` new axes, `columns` in a row, with the labels (x, y) below and on the left."""
+    every = figure.subplots(ceil(count / columns), columns, squeeze=False, **share).ravel()
+    for spare in every[count:]:
+        spare.remove()
+    for index, panel in enumerate(every[:count]):
+        if index >= count - columns:
+            panel.set_xlabel(labels[0], fontsize=FONT - 1)
+        if index % columns == 0:
+            panel.set_ylabel(labels[1], fontsize=FONT - 1)
+    return list(every[:count])
 
 
 def _dress(panel: Any, title: str) -> None:
