@@ -2,17 +2,14 @@
 
     python benchmarks/screenshot.py [--out docs/figures/audit-page.png] [--browser chromium]
 
-Needs Playwright and a Chromium. The first screenful in the light theme, 1280 pixels wide, with a
-palette of 128 colours.
+Needs Playwright and a Chromium. The first screenful in the light theme, 1280 pixels wide.
 """
 
 import argparse
-import io
 import shutil
 import tempfile
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import erase
@@ -31,11 +28,9 @@ def screenshot(page: Path, browser: str | None) -> bytes:
         window = chromium.new_page(viewport=SIZE, color_scheme="light")
         window.goto(page.resolve().as_uri())
         window.wait_for_selector("html[data-ready]", state="attached")
-        image = Image.open(io.BytesIO(window.screenshot())).convert("RGB")
+        image: bytes = window.screenshot()
         chromium.close()
-    small = io.BytesIO()
-    image.quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
-    return small.getvalue()
+    return image
 
 
 def main() -> None:

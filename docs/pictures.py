@@ -3,7 +3,7 @@
     python docs/pictures.py [demo] [relabelling]
 
 demo.png
-    The models of `erase demo`, seed 0: 40 % symmetric noise on training and validation labels.
+    ERASE and cross-entropy, seed 0: 40 % symmetric noise on training and validation labels.
 relabelling.png
     Relabelling, seed 0: 30 % asymmetric noise on them, and which rounds count at other rates.
 """

@@ -19,7 +19,8 @@ def directions(z: NDArray[np.floating]) -> Points:
     wide = np.asarray(z, dtype=np.float64)
     wide = wide / np.abs(wide).max(1, keepdims=True, initial=np.finfo(float).tiny)  # finite squares
     length = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.divide(wide, length, out=np.zeros_like(wide), where=length > 0)
+    unit: Points = np.divide(wide, length, out=np.zeros_like(wide), where=length > 0)
+    return unit
 
 
 def principal_components(z: NDArray[np.floating], count: int) -> tuple[Points, Points]:
