@@ -3,7 +3,7 @@
     python docs/pictures.py [demo] [relabelling]
 
 demo.png
-    The models of `erase demo`, seed 0: 40 % symmetric noise on training and validation labels.
+    ERASE and cross-entropy, seed 0: 40 % symmetric noise on training and validation labels.
 relabelling.png
     Relabelling, seed 0: 30 % asymmetric noise on them, and which rounds count at other rates.
 """
@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import erase
-from erase.audit.report.drawing import Embeddings, cosine_map
-from erase.audit.report.drawing.canvas import COLOURS, GREY, new_figure
+from erase.audit.report.drawing import COLOURS, GREY, Embeddings, cosine_map
+from erase.audit.report.drawing.canvas import new_figure
 from erase.bench import PROTOCOLS, given_labels
 
 

@@ -246,7 +246,7 @@ def test_labels_that_cannot_be_judged_are_said_so(
     assert "No label is suspicious enough" not in printed
     labels = pd.read_csv(out / "labels_clean.csv")
     assert not labels["changed"].any()
-    assert "That may be chance, so this page cannot tell" in (out / "report.html").read_text(
+    assert "This audit cannot tell which labels are wrong" in (out / "report.html").read_text(
         "utf-8"
     )
 

@@ -200,8 +200,6 @@ class Audit:
 
     def to_html(self, path: StrPath) -> None:
         """Write the audit as one page that needs no network."""
-        from erase.audit.report.audit_page import (
-            write_audit_page,  # report lies above: it shows audits
-        )
+        from erase.audit.report.audit_page import write_audit_page  # which imports this module
 
         write_audit_page(self, path)

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.report import projection
-from erase.audit.report.audit_page import write_audit_page
+from erase.audit.report import projection, render, write_audit_page, write_page
+from erase.audit.report.audit_page import audit_page
 from synthetic_audits import CLASSES, planted_audit
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -378,7 +378,7 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
     page.goto(f"{file.as_uri()}#node={node}")
     verdict = " ".join(page.inner_text("#node .verdict").split())
     assert verdict.startswith(
-        {"wrong": "Probably wrong.", "can't tell": "We can't tell."}[row["verdict"]]
+        {"wrong": "Probably wrong.", "can't tell": "Cannot tell."}[row["verdict"]]
     )
     assert f"is right is {percent(row['quality'])}." in verdict
     assert f"{row['suggested']} ({percent(row['probability'])})" in verdict
@@ -546,12 +546,12 @@ def test_the_matrix_reads_out_its_cells(show: Callable[..., Any], file: Path, au
         page.keyboard.press(key)
     share = audit.decision.transition[1, 3]
     assert page.inner_text("#matrix-cell") == (
-        f"Of what is truly science, {100 * share:.1f}% is labelled graphics (90% interval: "
-        f"{100 * 0.7 * share:.0f}–{100 * 1.3 * share:.0f}%)."
+        f"Of the nodes that are truly science, {100 * share:.1f}% are labelled graphics "
+        f"(90% interval: {100 * 0.7 * share:.0f}–{100 * 1.3 * share:.0f}%)."
     )
     assert page.locator('.matrix td[tabindex="0"]').count() == 1
     cells.nth(0).hover()
-    assert "truly games, 85.0% is labelled games" in page.inner_text("#matrix-cell")
+    assert "truly games, 85.0% are labelled games" in page.inner_text("#matrix-cell")
 
 
 def test_the_map_finds_shows_and_opens(show: Callable[..., Any], file: Path, audit: Audit) -> None:
@@ -689,6 +689,36 @@ def test_everything_has_a_name_and_a_role(show: Callable[..., Any], file: Path) 
     assert all(after - before <= 1 for before, after in pairwise(headings))
 
 
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}])
+def test_the_page_of_the_demo_is_an_audit_with_training(
+    show: Callable[..., Any], audit: Audit, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    first = int(suspects(audit)["node"].iloc[0])
+    data = audit_page(audit) | {
+        "title": "Demo",
+        "noise": "symmetric:0.15",
+        "truth": {"labels": 348, "mislabelled": 50, "recall": 0.6, "false_alarms": 0.1},
+        "scores": {"ours": {"test_accuracy": 0.75}, "theirs": {"test_accuracy": 0.5}},
+        "score_header": ["Method", "Test accuracy"],
+        "score_rows": [["ours", "75.0%"], ["theirs", "50.0%"]],
+        "examples": [{"node": first, "name": "the first", "classes": [0, 1, -1]}],
+        "files": {"summary.json": "the scores"},
+        "methods": ["ERASE()"],
+    }
+    path = tmp_path / "demo.html"
+    write_page(path, render("demo.html", **data))
+    page = show(path, **options)
+    assert listed(page) == suspects(audit)["node"].tolist()[:50]
+    bars = page.locator(".chart .meter")
+    widths = [bars.nth(k).locator("span").bounding_box()["width"] for k in range(2)]
+    assert widths[0] / widths[1] == pytest.approx(1.5, abs=0.02)
+    assert page.get_by_role("link", name="summary.json").get_attribute("href") == "summary.json"
+    assert page.evaluate(FAINT_TEXTS)["faint"] == []
+    assert sideways(page) == []
+    page.get_by_role("link", name="the first").click()
+    opened(page, first)
+
+
 def test_hostile_names_are_shown_as_they_are(show: Callable[..., Any], tmp_path: Path) -> None:
     evil = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "&lt;b&gt;", " "]
     names = [f"package {i}" for i in range(40)]
@@ -738,7 +768,7 @@ def test_a_page_without_confused_classes_works(show: Callable[..., Any], tmp_pat
     assert page.inner_text("#node-title").startswith("package ")
 
 
-def test_what_was_left_out_is_said(
+def test_what_was_left_out_is_stated(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("erase.audit.report.audit_data._NODES", 100)

@@ -1,17 +1,6 @@
-"""Reports: pages, and those of ``erase demo`` and of an audit."""
+"""Reports: an audit as a page, and the drawing of every figure."""
 
 from erase.audit.report.audit_page import write_audit_page
-from erase.audit.report.demo import write_demo_report
-from erase.audit.report.page import Block, Code, Page, Picture, Section, Table, Text
+from erase.audit.report.render import render, write_page
 
-__all__ = [
-    "Block",
-    "Code",
-    "Page",
-    "Picture",
-    "Section",
-    "Table",
-    "Text",
-    "write_audit_page",
-    "write_demo_report",
-]
+__all__ = ["render", "write_audit_page", "write_page"]

@@ -1,19 +1,20 @@
-"""What the script of an audit's page knows: names, and arrays over nodes packed as base64.
+"""What the scripts of an audit's page read: names, and arrays over nodes packed as base64.
 
 The file stays small however large the graph: a page holds up to 100,000 nodes and 1,500,000 edges,
-those around the most suspicious labels first, and says what it leaves out.
+those around the most suspicious labels first, and states what it leaves out.
 """
 
 import base64
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from erase.audit import Audit
-from erase.audit.report.class_marks import class_marks
-from erase.audit.report.embedding import directions, look_alikes, plane
+from erase.audit.report.embedding import look_alikes, plane
+from erase.audit.report.palette import class_marks
+from erase.audit.report.projection import directions
 from erase.nn.neighbours import NOBODY
 
 VERDICTS = ("right", "wrong", "can't tell")
@@ -22,8 +23,8 @@ _NODES = 100_000
 _EDGES = 1_500_000
 _LOOK_ALIKES = 8  # of a node
 _FEWEST_WITH_LOOK_ALIKES = 2_000  # nodes, the most suspicious ones
-_SIMILARITIES = 4e8  # and more of them where so many numbers suffice: seconds
-_LIKELY = 4  # classes that the judge finds most probable
+_SIMILARITIES = 4e8  # and more nodes where that takes at most so many cosines: seconds
+_LIKELY = 4  # most probable classes of a node
 _NONE = 65_535  # a share that is not a number
 
 Nodes = NDArray[np.int64]
@@ -32,142 +33,82 @@ Nodes = NDArray[np.int64]
 def page_data(audit: Audit, seed: int = 0) -> dict[str, Any]:
     """Return what the script reads, ready for JSON.
 
-    Arrays run over the nodes of the page in the order of their numbers, ``id``, and refer to nodes
-    by their place in that order. Look-alikes are labelled nodes; they are found for the 2,000 most
-    suspicious labels, and for more where that is quick: all, up to 20,000 labels.
+    Arrays run over the M nodes of the page in the order of their numbers, ``id``, and refer to
+    nodes by their place in that order:
+
+    ``ranked``
+        [m] the labelled nodes, the most suspicious first.
+    ``given``, ``suggested``, ``quality``, ``probability``, ``flagged``, ``verdict``, ``agree``
+        [M] as in `Audit.issues`; where there is no label -1, NaN, 0 or 255.
+    ``degree``
+        [M] neighbours in the graph, in the page or not.
+    ``predictedGiven``, ``predictedSuggested``
+        [M] out-of-fold probabilities of these classes; ``likely``, ``likelyShare`` [M, 4] the most
+        probable classes and theirs.
+    ``edgeCount``, ``edgeTo``
+        [M] edges to nodes with a higher place; those places, node by node, ascending.
+    ``alike``, ``alikeCosine``
+        [q, 8] look-alikes, labelled nodes all, of the first q ranked, -1 where fewer. q is 2,000,
+        and more where that is quick: all, up to 20,000 labels.
+    ``place``
+        [M, 2] on the map, in [0, 1].
 
     Args:
         audit: what is shown.
         seed: of the map.
     """
-    arrays = _Nodes.of(audit, seed)
+    n = len(audit.given)
+    labelled = np.flatnonzero(audit.given >= 0)
+    ranked = audit.issues["node"].to_numpy(dtype=np.int64)
+    unit = directions(audit.embedding).astype(np.float32)
+    searched = ranked[: _with_look_alikes(len(labelled))]
+    alike, cosine = look_alikes(unit, searched, labelled, _LOOK_ALIKES)
+    id = _chosen(audit, ranked, alike)
+    here = np.full(n + 1, NOBODY)  # the place of a node; the last entry stands for no node
+    here[id] = np.arange(len(id))
+    edge_count, edge_to = _edges(audit.edge_index, ranked, here)
+
+    def spread(values: NDArray[Any], elsewhere: Any) -> NDArray[Any]:
+        """Return values [labelled] as values [M]."""
+        full = np.full(n, elsewhere)
+        full[labelled] = values
+        return full[id]
+
+    table = audit.issues.set_index("node").loc[labelled]
+    decision = audit.decision
+    proba, given = audit.pred_probs[id], audit.given[id]
+    suggested = spread(decision.suggested, -1)
+    likely = np.argsort(-proba, axis=1, kind="stable")[:, :_LIKELY]
+    verdict = np.array([VERDICTS.index(v) for v in decision.verdict.tolist()], int)
     names = audit.node_names
     return {
         "classes": [asdict(mark) for mark in class_marks(audit.class_names)],
-        "names": None if names is None else [names[i] for i in arrays.id.tolist()],
-        "nodes": len(audit.given),
+        "names": None if names is None else [names[i] for i in id.tolist()],
+        "nodes": n,
         "labels": len(audit.issues),
         "verdicts": list(VERDICTS),
-        "arrays": arrays.packed(),
+        "arrays": {
+            "id": pack(id, np.uint32),
+            "ranked": pack(here[ranked][here[ranked] >= 0], np.uint32),
+            "given": pack(given, np.int16),
+            "suggested": pack(suggested, np.int16),
+            "quality": pack_shares(spread(decision.quality, np.nan)),
+            "probability": pack_shares(spread(table["probability"].to_numpy(float), np.nan)),
+            "flagged": pack(spread(decision.is_issue, False), np.uint8),
+            "verdict": pack(spread(verdict, 255), np.uint8),
+            "degree": pack(np.bincount(audit.edge_index[0], minlength=n)[id], np.uint32),
+            "agree": pack_shares(spread(table["neighbours_agree"].to_numpy(float), np.nan)),
+            "predictedGiven": pack_shares(_at(proba, given)),
+            "predictedSuggested": pack_shares(_at(proba, suggested)),
+            "likely": pack(likely, np.int16),
+            "likelyShare": pack_shares(np.take_along_axis(proba, likely, axis=1)),
+            "edgeCount": pack(edge_count, np.uint32),
+            "edgeTo": pack(edge_to, np.uint32),
+            "alike": pack(here[alike], np.int32),
+            "alikeCosine": pack(cosine, np.float32),
+            "place": pack_shares(plane(unit[id], seed)),
+        },
     }
-
-
-@dataclass(frozen=True, eq=False)
-class _Nodes:
-    """The arrays of a page with M nodes, of which m are labelled.
-
-    Attributes:
-        id: [M] numbers in the graph, ascending.
-        ranked: [m] places of labelled nodes, the most suspicious first.
-        given: [M] class, -1 where none; likewise the suggested class.
-        suggested: [M].
-        quality: [M] that the given label is right, NaN where there is none.
-        probability: [M] of the suggested class.
-        flagged: [M] bool.
-        verdict: [M] number in VERDICTS; 255 where there is no label.
-        degree: [M] neighbours in the graph, in the page or not.
-        agree: [M] share of labelled neighbours with the given label.
-        judged_given: [M] probability of the given class by the judge who did not see the label.
-        judged_suggested: [M] likewise of the suggested class.
-        likely: [M, 4] the judge's most probable classes.
-        likely_share: [M, 4] their probabilities.
-        edge_count: [M] edges to nodes with a higher place.
-        edge_to: those places, node by node, ascending.
-        alike: [q, 8] places of the look-alikes of the first q ranked, -1 where fewer.
-        alike_cosine: [q, 8].
-        place: [M, 2] on the map, in [0, 1].
-    """
-
-    id: Nodes
-    ranked: Nodes
-    given: Nodes
-    suggested: Nodes
-    quality: NDArray[np.float64]
-    probability: NDArray[np.float64]
-    flagged: NDArray[np.bool_]
-    verdict: Nodes
-    degree: Nodes
-    agree: NDArray[np.float64]
-    judged_given: NDArray[np.float64]
-    judged_suggested: NDArray[np.float64]
-    likely: Nodes
-    likely_share: NDArray[np.float64]
-    edge_count: Nodes
-    edge_to: Nodes
-    alike: Nodes
-    alike_cosine: NDArray[np.float32]
-    place: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, audit: Audit, seed: int) -> "_Nodes":
-        n = len(audit.given)
-        labelled = np.flatnonzero(audit.given >= 0)
-        ranked = audit.issues["node"].to_numpy(dtype=np.int64)
-        unit = directions(audit.embedding)
-        searched = ranked[: _with_look_alikes(len(labelled))]
-        alike, cosine = look_alikes(unit, searched, labelled, _LOOK_ALIKES)
-        id = _chosen(audit, ranked, alike)
-        here = np.full(n + 1, NOBODY)  # the place of a node; the last entry is nobody's
-        here[id] = np.arange(len(id))
-        edge_count, edge_to = _edges(audit.edge_index, ranked, here)
-
-        def spread(values: NDArray[Any], elsewhere: Any) -> NDArray[Any]:
-            """Return values [labelled] as values [M]."""
-            full = np.full(n, elsewhere)
-            full[labelled] = values
-            return full[id]
-
-        table = audit.issues.set_index("node").loc[labelled]
-        decision = audit.decision
-        proba, given = audit.pred_probs[id], audit.given[id]
-        suggested = spread(decision.suggested, -1)
-        likely = np.argsort(-proba, axis=1, kind="stable")[:, :_LIKELY]
-        numbers = {verdict: number for number, verdict in enumerate(VERDICTS)}
-        return cls(
-            id=id,
-            ranked=here[ranked][here[ranked] >= 0],
-            given=given,
-            suggested=suggested,
-            quality=spread(decision.quality, np.nan),
-            probability=spread(table["probability"].to_numpy(dtype=float), np.nan),
-            flagged=spread(decision.is_issue, False),
-            verdict=spread(np.array([numbers[v] for v in decision.verdict.tolist()], int), 255),
-            degree=np.bincount(audit.edge_index[0], minlength=n)[id],
-            agree=spread(table["neighbours_agree"].to_numpy(dtype=float), np.nan),
-            judged_given=_at(proba, given),
-            judged_suggested=_at(proba, suggested),
-            likely=likely,
-            likely_share=np.take_along_axis(proba, likely, axis=1),
-            edge_count=edge_count,
-            edge_to=edge_to,
-            alike=here[alike],
-            alike_cosine=cosine,
-            place=plane(unit[id], seed),
-        )
-
-    def packed(self) -> dict[str, Any]:
-        """Return the arrays by the names the script has for them."""
-        return {
-            "id": pack(self.id, np.uint32),
-            "ranked": pack(self.ranked, np.uint32),
-            "given": pack(self.given, np.int16),
-            "suggested": pack(self.suggested, np.int16),
-            "quality": pack_shares(self.quality),
-            "probability": pack_shares(self.probability),
-            "flagged": pack(self.flagged, np.uint8),
-            "verdict": pack(self.verdict, np.uint8),
-            "degree": pack(self.degree, np.uint32),
-            "agree": pack_shares(self.agree),
-            "judgedGiven": pack_shares(self.judged_given),
-            "judgedSuggested": pack_shares(self.judged_suggested),
-            "likely": pack(self.likely, np.int16),
-            "likelyShare": pack_shares(self.likely_share),
-            "edgeCount": pack(self.edge_count, np.uint32),
-            "edgeTo": pack(self.edge_to, np.uint32),
-            "alike": pack(self.alike, np.int32),
-            "alikeCosine": pack(self.alike_cosine, np.float32),
-            "place": pack_shares(self.place),
-        }
 
 
 def pack(values: NDArray[Any], dtype: type[np.generic]) -> dict[str, str]:

@@ -13,23 +13,13 @@ from erase.audit.report.projection import Points, tsne, tsne_input
 from erase.nn.neighbours import nearest
 from erase.random import numpy_stream
 
-Directions = NDArray[np.float32]
+Directions = NDArray[np.floating]
 Nodes = NDArray[np.int64]
 
 _TSNE_NODES = 5_000  # of more nodes, t-SNE places a sample
 _TSNE_SAMPLE = 4_000
 _TSNE_ANGLE = 0.8  # coarser than the default; the eye sees no difference, and a third is saved
 _GUIDES = 5  # sampled nodes that place one that is not
-
-
-def directions(z: NDArray[np.floating]) -> Directions:
-    """Return the rows of z [N, D] brought to length 1; zero rows stay zero."""
-    wide = np.asarray(z, dtype=np.float64)
-    largest = np.abs(wide).max(1, keepdims=True, initial=np.finfo(float).tiny)
-    wide = wide / largest  # squares stay finite
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    unit: Directions = (wide / np.where(length > 0, length, 1)).astype(np.float32)
-    return unit
 
 
 def plane(unit: Directions, seed: int = 0) -> Points:

@@ -1,4 +1,4 @@
-"""Projections of representations to few dimensions, for pictures: principal components, t-SNE."""
+"""Projections of representations, for pictures: to length 1, principal components, t-SNE."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,15 @@ Points = NDArray[np.float64]
 _TSNE_INPUT_WIDTH = 50
 _TSNE_FEWEST_NODES = 5
 _TSNE_ITERATIONS = 500
+
+
+def directions(z: NDArray[np.floating]) -> Points:
+    """Return the rows of z [N, D] brought to length 1; zero rows stay zero."""
+    wide = np.asarray(z, dtype=np.float64)
+    wide = wide / np.abs(wide).max(1, keepdims=True, initial=np.finfo(float).tiny)  # finite squares
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit: Points = np.divide(wide, length, out=np.zeros_like(wide), where=length > 0)
+    return unit
 
 
 def principal_components(z: NDArray[np.floating], count: int) -> tuple[Points, Points]:

@@ -10,60 +10,15 @@ from erase.audit.report.drawing import (
     Line,
     Look,
     Slice,
-    accuracy_bars,
     bars,
-    curves,
     dots,
     lines,
     radar,
     slices,
 )
-from pictures import drawn, legend_texts, nothing_is_cut_off, titles
+from pictures import legend_texts, nothing_is_cut_off, titles
 
 BLUE, RED = Look("#0072B2"), Look("#D55E00", "^", strong=False)
-
-
-HISTORIES = {
-    "ours": [
-        {"epoch": 1.0, "loss": -1.0, "val_accuracy": 0.5},
-        {"epoch": 2.0, "loss": -2.0, "val_accuracy": 0.75},
-        {"epoch": 3.0, "loss": -2.5, "val_accuracy": 0.7},
-    ],
-    "theirs": [{"epoch": 1.0, "loss": 9.0, "val_accuracy": 0.2}],
-}
-
-
-def test_curves_are_the_histories() -> None:
-    figure: Any = curves(HISTORIES, {"ours": 2, "theirs": 1})
-    drawn(figure)
-    assert titles(figure) == ["ours: loss", "theirs: loss", "validation accuracy"]
-    loss, best = figure.axes[0].lines
-    assert loss.get_xydata().tolist() == [[1, -1], [2, -2], [3, -2.5]]
-    assert list(best.get_xdata()) == [2, 2]
-    accuracy = figure.axes[2].lines
-    assert accuracy[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75], [3, 0.7]]
-    assert accuracy[1].get_xydata().tolist() == [[2, 0.75]]
-    assert accuracy[2].get_xydata().tolist() == [[1, 0.2]]
-    assert accuracy[0].get_color() == loss.get_color() != accuracy[2].get_color()
-
-
-def test_without_validation_there_is_no_accuracy() -> None:
-    figure: Any = curves({"ours": [{"epoch": 1.0, "loss": 1.0}]}, {"ours": 1})
-    drawn(figure)
-    assert titles(figure) == ["ours: loss"]
-
-
-def test_bars_are_as_long_as_the_scores() -> None:
-    rows = {
-        "ours": {"test_accuracy": 0.8, "correction_rate": 0.6},
-        "theirs": {"test_accuracy": 0.5},
-    }
-    figure: Any = accuracy_bars(rows)
-    drawn(figure)
-    (axes,) = figure.axes
-    assert [bar.get_width() for bars in axes.containers for bar in bars] == [0.8, 0.6, 0.5, 0]
-    assert [text.get_text() for text in axes.texts] == ["80.0%", "60.0%", "50.0%", "–"]
-    assert legend_texts(figure) == ["ours", "theirs"]
 
 
 # Lines --------------------------------------------------------------------------------------------

@@ -1,16 +1,9 @@
 """The paper's pictures: functions from numbers to a matplotlib figure; nothing global is touched.
 
-Colours are told apart by colour-blind eyes, and none stands without a marker, a dash or a name.
+Colours are safe for colour-blind readers, and each comes with a marker, a dash or a name.
 """
 
-from erase.audit.report.drawing.canvas import (
-    COLOURS,
-    GREY,
-    MARKERS,
-    picture_bytes,
-    picture_kind,
-    save_picture,
-)
+from erase.audit.report.drawing.canvas import picture_bytes, picture_kind, save_picture
 from erase.audit.report.drawing.maps import (
     Embeddings,
     cosine_map,
@@ -23,14 +16,13 @@ from erase.audit.report.drawing.plots import (
     Line,
     Look,
     Slice,
-    accuracy_bars,
     bars,
-    curves,
     dots,
     lines,
     radar,
     slices,
 )
+from erase.audit.report.palette import COLOURS, GREY, MARKERS
 
 __all__ = [
     "COLOURS",
@@ -41,10 +33,8 @@ __all__ = [
     "Line",
     "Look",
     "Slice",
-    "accuracy_bars",
     "bars",
     "cosine_map",
-    "curves",
     "dots",
     "lines",
     "pairwise_pca_map",

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, sizes, names shown literally, and files of the same bytes."""
+"""What all figures share: sizes, panels, legends, literal names, and reproducible files."""
 
 import io
 from collections.abc import Sequence
@@ -11,13 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from erase.audit.report.palette import GREY
 from erase.data.files import StrPath, atomic_write
 from erase.errors import EraseError
-
-# Okabe and Ito's colours without their yellow, which is too faint on white
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
-MARKERS = ("o", "^", "s", "X", "D", "v", "P", "<", "*", ">")  # 7 × 10: as many classes tell apart
-GREY = "#6E6E6E"
 
 FONT = 11.0
 WIDTH = 9.6  # inches

@@ -16,10 +16,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from erase.audit.report.drawing.canvas import (
-    COLOURS,
     COLUMNS,
     FONT,
-    MARKERS,
     WIDTH,
     add_panels,
     label,
@@ -28,7 +26,14 @@ from erase.audit.report.drawing.canvas import (
     new_figure,
     panels_height,
 )
-from erase.audit.report.projection import Points, principal_components, tsne, tsne_input
+from erase.audit.report.palette import COLOURS, MARKERS
+from erase.audit.report.projection import (
+    Points,
+    directions,
+    principal_components,
+    tsne,
+    tsne_input,
+)
 from erase.errors import EraseError
 from erase.random import numpy_stream
 
@@ -141,10 +146,10 @@ def _stacked(groups: Sequence[Embeddings], sheet_of: Callable[[Embeddings], _She
 
 
 def _cosine(group: Embeddings, seed: int) -> _Sheet:
-    labels, directions = _checked(group)
-    columns = min(max(len(directions), 2), group.columns)
+    labels, unit = _checked(group)
+    columns = min(max(len(unit), 2), group.columns)
     # one of many maps has half as many nodes: a single pixel cannot be compressed
-    few = len(directions) <= 2
+    few = len(unit) <= 2
     nodes = sample_nodes(labels, COSINE_NODES if few else COSINE_NODES // 2, seed)
     shown = labels[nodes]
     ends = np.flatnonzero(np.diff(shown)) + 1  # first node of every class but the first
@@ -162,8 +167,8 @@ def _cosine(group: Embeddings, seed: int) -> _Sheet:
 
     def draw(canvas: FigureBase) -> None:
         image = None
-        panels = add_panels(canvas, len(directions), group.columns)
-        for index, (panel, (method, z)) in enumerate(zip(panels, directions.items(), strict=True)):
+        panels = add_panels(canvas, len(unit), group.columns)
+        for index, (panel, (method, z)) in enumerate(zip(panels, unit.items(), strict=True)):
             similarity = np.abs(z[nodes] @ z[nodes].T)
             within, between = _block_means(similarity, shown)
             panel.set_title(
@@ -178,7 +183,7 @@ def _cosine(group: Embeddings, seed: int) -> _Sheet:
             centres = (edges[:-1] + edges[1:] - 1)[: len(names)][::step] / 2
             shown_names = names[::step]
             nothing = [""] * len(shown_names)
-            is_last = index + columns >= len(directions)
+            is_last = index + columns >= len(unit)
             panel.set_xticks(centres, shown_names if is_last else nothing, rotation=90)
             panel.set_yticks(centres, shown_names if index % columns == 0 else nothing)
             panel.tick_params(axis="x", labelsize=size)
@@ -188,8 +193,8 @@ def _cosine(group: Embeddings, seed: int) -> _Sheet:
             bar = canvas.colorbar(image, ax=panels, shrink=0.7, fraction=0.05, pad=0.02)
             bar.set_label("|cosine similarity|", fontsize=FONT)
 
-    rows = max(ceil(len(directions) / columns), 1)
-    names_below = 1 if len(directions) % columns == 0 else min(rows, 2)
+    rows = max(ceil(len(unit) / columns), 1)
+    names_below = 1 if len(unit) % columns == 0 else min(rows, 2)
     return _Sheet(rows * (side + 0.5) + names_below * beside, draw)
 
 
@@ -197,12 +202,12 @@ def _scatter(
     group: Embeddings, seed: int, plane: Callable[[Points], tuple[Points, list[str]]]
 ) -> _Sheet:
     """Return a panel a method, with what `plane` makes of its nodes [n, D]: [n, 2], axis names."""
-    labels, directions = _checked(group)
+    labels, unit = _checked(group)
     nodes = sample_nodes(labels, SCATTER_NODES, seed)
     y = labels[nodes]
     names = [label(name) for name in group.class_names]
     styles = _class_styles(len(names))
-    maps = {method: plane(z[nodes]) for method, z in directions.items()}
+    maps = {method: plane(z[nodes]) for method, z in unit.items()}
 
     def draw(canvas: FigureBase) -> None:
         panels = add_panels(canvas, len(maps), group.columns)
@@ -224,11 +229,9 @@ def _scatter(
 
 
 def _pairs(group: Embeddings, seed: int) -> _Sheet:
-    labels, directions = _checked(group)
-    if len(directions) != 2:
-        raise EraseError(
-            "two methods to compare", f"{len(directions)}", "Choose one for each side."
-        )
+    labels, unit = _checked(group)
+    if len(unit) != 2:
+        raise EraseError("two methods to compare", f"{len(unit)}", "Choose one for each side.")
     kept = np.where(labels < PAIR_CLASSES, labels, -1)
     count = min(len(group.class_names), PAIR_CLASSES)
     nodes = sample_nodes(kept, count * PAIR_NODES, seed)
@@ -236,7 +239,7 @@ def _pairs(group: Embeddings, seed: int) -> _Sheet:
         [nodes[labels[nodes] == k][:PAIR_NODES] for k in range(count)] or [nodes]
     )
     styles = _class_styles(count)
-    (below, z_below), (above, z_above) = directions.items()
+    (below, z_below), (above, z_above) = unit.items()
     columns = max(count, _PAIR_COLUMNS)
 
     def draw(canvas: FigureBase) -> None:
@@ -305,7 +308,7 @@ def _checked(group: Embeddings) -> tuple[Classes, dict[str, Points]]:
             f"{len(group.class_names)} names",
             "Pass class_names [K].",
         )
-    directions = {}
+    unit = {}
     for method, given in group.z.items():
         z = np.asarray(given, dtype=np.float64)
         if z.ndim != 2 or len(z) != len(labels):
@@ -314,10 +317,8 @@ def _checked(group: Embeddings) -> tuple[Classes, dict[str, Points]]:
                 f"shape {list(z.shape)}",
                 "Pass what transform() returns, for the same nodes as y.",
             )
-        z = z / np.abs(z).max(1, keepdims=True, initial=np.finfo(float).tiny)  # squares stay finite
-        length = np.linalg.norm(z, axis=1, keepdims=True)
-        directions[method] = np.divide(z, length, out=np.zeros_like(z), where=length > 0)
-    return labels, directions
+        unit[method] = directions(z)
+    return labels, unit
 
 
 def _block_means(similarity: Points, y: Classes) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Plots of numbers: curves of a training, lines over a parameter, bars, a radar, dots."""
+"""Plots of numbers: lines over a parameter, bars, a radar, dots, and trials of a search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,21 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from erase.audit.report.drawing.canvas import (
-    COLOURS,
     COLUMNS,
     FONT,
-    GREY,
     WIDTH,
-    add_panels,
     label,
     legend_below,
     legend_height,
     new_figure,
     panels_height,
 )
+from erase.audit.report.palette import COLOURS, GREY
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn: never told by its colour alone."""
+    """How a series is drawn: not by its colour alone."""
 
     colour: str
     marker: str = "o"
@@ -87,89 +85,6 @@ class Slice:
     log: bool = False
 
 
-def curves(
-    histories: Mapping[str, Sequence[Mapping[str, float]]], best_epochs: Mapping[str, int]
-) -> Figure:
-    """Draw the loss over epochs, a panel a method, and the validation accuracy of all in another.
-
-    Losses of different methods are different quantities: each has its own scale. The epoch the
-    predictions come from is marked. Methods without ``val_accuracy`` have no curve in the last
-    panel, and without any there is no such panel.
-
-    Args:
-        histories: one dict per epoch, by method, with ``loss`` and perhaps ``val_accuracy``;
-            ``epoch`` counts from 1.
-        best_epochs: the chosen epoch by method.
-    """
-    validated = {
-        method: history
-        for method, history in histories.items()
-        if any("val_accuracy" in record for record in history)
-    }
-    count = len(histories) + bool(validated)
-    figure = new_figure(WIDTH, panels_height(count, 0.95 if count > 2 else 0.7))
-    panels = add_panels(figure, count)
-    colours = _method_colours(histories)
-    for panel, (method, history) in zip(panels, histories.items(), strict=False):
-        panel.plot(*_series(history, "loss"), color=colours[method], linewidth=1.6)
-        _dress_curve(panel, f"{label(method)}: loss")
-        if method in best_epochs:
-            panel.axvline(best_epochs[method], color="#555555", linestyle="--", linewidth=1)
-    if validated:
-        panel = panels[len(histories)]
-        for method, history in validated.items():
-            epochs, accuracy = _series(history, "val_accuracy")
-            panel.plot(epochs, accuracy, color=colours[method], linewidth=1.6, label=label(method))
-            best = best_epochs.get(method)
-            if best in epochs:
-                panel.plot(
-                    [best], [accuracy[epochs.index(best)]], "o", color=colours[method], markersize=7
-                )
-        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        _dress_curve(panel, "validation accuracy")
-        panel.legend(fontsize=FONT - 1, loc="lower right")
-    return figure
-
-
-def accuracy_bars(rows: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Draw the test accuracy and the correction rate of every method as bars.
-
-    Args:
-        rows: ``test_accuracy`` and ``correction_rate`` in shares of 1, by method; what is missing
-            has no bar.
-    """
-    groups = {
-        "test_accuracy": "test nodes\nclassified right",
-        "correction_rate": "wrong training\nlabels corrected",
-    }
-    step = len(rows) + 0.8
-    figure = new_figure(5, 0.9 + 0.36 * step * len(groups))
-    panel = figure.add_subplot()
-    colours = _method_colours(rows)
-    for index, (method, row) in enumerate(rows.items()):
-        places = [group * step + index for group in range(len(groups))]
-        values = [float(row.get(key, np.nan)) for key in groups]
-        known = np.nan_to_num(values)
-        bars = panel.barh(places, known, height=0.85, color=colours[method], label=label(method))
-        texts = ["–" if np.isnan(value) else f"{value:.1%}" for value in values]
-        panel.bar_label(bars, texts, padding=4, fontsize=FONT)
-    panel.set_yticks(
-        [group * step + (len(rows) - 1) / 2 for group in range(len(groups))],
-        list(groups.values()),
-        fontsize=FONT,
-    )
-    panel.invert_yaxis()
-    panel.set_xlim(0, 1.12)
-    panel.set_xticks(np.linspace(0, 1, 6))
-    panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    panel.tick_params(axis="x", labelsize=FONT - 1)
-    panel.tick_params(axis="y", length=0)
-    panel.spines[["top", "right", "left"]].set_visible(False)
-    if rows:
-        figure.legend(loc="outside upper center", ncols=len(rows), fontsize=FONT, frameon=False)
-    return figure
-
-
 def lines(
     panels: Mapping[str, Sequence[Line]],
     *,
@@ -192,8 +107,8 @@ def lines(
     rows = ceil(len(panels) / columns)
     height = rows * 0.62 * WIDTH / max(columns, 2) + legend_height(names, note)
     figure = new_figure(WIDTH, height)
-    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
-    for index, (panel, (title, series)) in enumerate(zip(grid, panels.items(), strict=False)):
+    grid = _grid(figure, len(panels), columns, (x_label, y_label), sharey="row")
+    for panel, (title, series) in zip(grid, panels.items(), strict=True):
         for line in series:
             panel.errorbar(
                 line.x, line.y, line.error, capsize=3, elinewidth=1.2, **line.look.style()
@@ -203,12 +118,6 @@ def lines(
         panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         places = sorted({x for line in series for x in line.x})
         panel.set_xticks(places, [f"{x:g}" for x in places])
-        if index >= len(panels) - columns:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     handles = [Line2D([], [], **entries[name].look.style()) for name in names]
     legend_below(figure, handles, names, note)
     return figure
@@ -237,7 +146,7 @@ def bars(
     rows = ceil(len(panels) / columns)
     height = rows * 0.72 * WIDTH / max(columns, 2) + legend_height(names, note)
     figure = new_figure(WIDTH, height)
-    grid = figure.subplots(rows, columns, sharey="row", squeeze=False).ravel()
+    grid = _grid(figure, len(panels), columns, (x_label, y_label), sharey="row")
     up, down = COLOURS[0], COLOURS[3]
     diamond: dict[str, Any] = {
         "color": COLOURS[-1],
@@ -246,7 +155,7 @@ def bars(
         "linestyle": "none",
         "markersize": 6,
     }
-    for index, (panel, (title, row)) in enumerate(zip(grid, panels.items(), strict=False)):
+    for panel, (title, row) in zip(grid, panels.items(), strict=True):
         values = [bar.value for bar in row]
         panel.bar(
             range(len(row)),
@@ -255,22 +164,16 @@ def bars(
             color=[up if value >= 0 else down for value in values],
             error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": GREY},
         )
-        told = [
+        published = [
             (place, bar.published) for place, bar in enumerate(row) if bar.published is not None
         ]
-        panel.plot([place for place, _ in told], [value for _, value in told], **diamond)
+        panel.plot([place for place, _ in published], [value for _, value in published], **diamond)
         panel.axhline(0, color=COLOURS[-1], linewidth=1)
         _dress(panel, title)
         texts = [f"{bar.name}\n{bar.below}" if bar.below else bar.name for bar in row]
         panel.set_xticks(range(len(row)), texts)
         panel.tick_params(axis="x", length=0, labelsize=FONT - 3)
         panel.grid(axis="x", visible=False)
-        if index >= len(panels) - columns:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     blocks = [
         Line2D([], [], color=c, marker="s", linestyle="none", markersize=9) for c in (up, down)
     ]
@@ -343,8 +246,8 @@ def dots(
     down = max(ceil(len(panels) / across), 1)
     names = list(looks)
     figure = new_figure(WIDTH, down * (1.1 + 0.3 * len(rows)) + legend_height(names, note))
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for index, (panel, (title, table)) in enumerate(zip(grid, panels.items(), strict=False)):
+    grid = _grid(figure, len(panels), across, (x_label, ""), sharex=True, sharey=True)
+    for panel, (title, table) in zip(grid, panels.items(), strict=True):
         for name, look in looks.items():
             known = [
                 (cells[name], rows.index(row)) for row, cells in table.items() if name in cells
@@ -358,10 +261,6 @@ def dots(
         panel.tick_params(axis="x", labelbottom=True)
         panel.set_yticks(range(len(rows)), rows)
         panel.set_ylim(len(rows) - 0.5, -0.5)
-        if index >= len(panels) - across:
-            panel.set_xlabel(x_label, fontsize=FONT - 1)
-    for spare in grid[len(panels) :]:
-        spare.remove()
     handles = [Line2D([], [], **looks[name].style() | {"linestyle": "none"}) for name in names]
     legend_below(figure, handles, names, note)
     return figure
@@ -377,10 +276,9 @@ def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_la
         y_label: beside the first panel of a row.
     """
     figure = new_figure(WIDTH, panels_height(len(parameters), 0.8))
-    rows = ceil(len(parameters) / COLUMNS)
     columns = min(len(parameters), COLUMNS)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for index, (panel, parameter) in enumerate(zip(grid, parameters, strict=False)):
+    grid = _grid(figure, len(parameters), columns, ("", y_label), sharey=True)
+    for panel, parameter in zip(grid, parameters, strict=True):
         kinds = {type(value) for value in parameter.values}
         is_number = kinds <= {int, float}
         values = list(parameter.values) if is_number else [str(v) for v in parameter.values]
@@ -399,24 +297,22 @@ def slices(parameters: Sequence[Slice], scores: Sequence[float], best: int, y_la
         elif is_number:
             panel.xaxis.set_major_locator(MaxNLocator(6, integer=kinds == {int}))
         panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        if index % columns == 0:
-            panel.set_ylabel(y_label, fontsize=FONT - 1)
-    for spare in grid[len(parameters) :]:
-        spare.remove()
     return figure
 
 
-def _series(history: Sequence[Mapping[str, float]], key: str) -> tuple[list[float], list[float]]:
-    """Return the epochs that have `key`, and its values there."""
-    known = [(r.get("epoch", i + 1.0), r[key]) for i, r in enumerate(history) if key in r]
-    return [float(epoch) for epoch, _ in known], [float(value) for _, value in known]
-
-
-def _dress_curve(panel: Any, title: str) -> None:
-    _dress(panel, title)
-    panel.set_xlabel("epoch", fontsize=FONT - 1)
-    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    panel.yaxis.set_major_locator(MaxNLocator(5))
+def _grid(
+    figure: Figure, count: int, columns: int, labels: tuple[str, str], **share: Any
+) -> list[Any]:
+    """Return `count` new axes, `columns` in a row, with the labels (x, y) below and on the left."""
+    every = figure.subplots(ceil(count / columns), columns, squeeze=False, **share).ravel()
+    for spare in every[count:]:
+        spare.remove()
+    for index, panel in enumerate(every[:count]):
+        if index >= count - columns:
+            panel.set_xlabel(labels[0], fontsize=FONT - 1)
+        if index % columns == 0:
+            panel.set_ylabel(labels[1], fontsize=FONT - 1)
+    return list(every[:count])
 
 
 def _dress(panel: Any, title: str) -> None:
@@ -425,7 +321,3 @@ def _dress(panel: Any, title: str) -> None:
     panel.grid(alpha=0.3)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def _method_colours(methods: Mapping[str, object]) -> dict[str, str]:
-    return {method: COLOURS[i * 3 % len(COLOURS)] for i, method in enumerate(methods)}

@@ -78,7 +78,7 @@ function lookAlikesOf(i) {
     .filter(({ j }) => j !== NOBODY);
 }
 
-// The classes that the judge finds most probable, without having seen the label of node i.
+// The most probable classes of node i by the model trained without its label.
 function likelyClasses(i) {
   const width = audit.likely.length / audit.id.length;
   return Array.from({ length: width }, (_, k) => ({

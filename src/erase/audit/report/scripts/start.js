@@ -1,4 +1,4 @@
-// The address says what is open: #node=12 a node, #map=12 a node on the map. Back goes back.
+// The address names what is open: #node=12 a node, #map=12 a node on the map. Back goes back.
 
 function follow() {
   const [, what, number] = location.hash.match(/^#(node|map)=(\d+)$/) ?? [];

@@ -1,4 +1,4 @@
-// One node: what its label is, what speaks for it and against it, its neighbours, its look-alikes.
+// One node: its label, the evidence for and against it, its neighbours, its look-alikes.
 
 const LISTED = 200; // neighbours in the list under the drawing
 let beforeNode = "#labels"; // where closing leads back to
@@ -61,11 +61,11 @@ function nodeBody(i) {
     ...(given >= 0 && rival >= 0 ? evidenceParts(i, given, rival) : []),
     ...neighbourParts(i, rival),
     ...lookAlikeParts(i),
-    ...judgeParts(i),
+    ...predictionParts(i),
   ];
 }
 
-// The class that the given label is weighed against: the suggested one, or the judge's next best.
+// The class that the given label is weighed against: the suggested one, or the next most probable.
 function rivalOf(i) {
   const given = audit.given[i];
   if (audit.suggested[i] >= 0 && audit.suggested[i] !== given) return audit.suggested[i];
@@ -74,7 +74,7 @@ function rivalOf(i) {
 
 function summary(i) {
   if (audit.given[i] < 0) {
-    return el("p", { class: "verdict" }, "No label is given. The judge would say ",
+    return el("p", { class: "verdict" }, "No label is given. The model predicts ",
       chip(likelyClasses(i)[0].k), ".");
   }
   const right = ["The chance that ", chip(audit.given[i]), " is right is ",
@@ -83,7 +83,7 @@ function summary(i) {
   const same = audit.suggested[i] === audit.given[i];
   const words = {
     wrong: ["Probably wrong. ", ...right, "Suggested: ", ...other, "."],
-    "can't tell": ["We can't tell. ", ...right,
+    "can't tell": ["Cannot tell. ", ...right,
       ...(same ? ["No other label is more probable."] : ["Most probable: ", ...other, "."])],
     right: ["Probably right. ", ...right],
   };
@@ -91,14 +91,14 @@ function summary(i) {
     audit.flagged[i] ? el("span", { class: "flag" }, " Flagged.") : "");
 }
 
-// Each witness: a sentence, and what share of it is for the given label and for its rival.
-function witnesses(i, given, rival) {
+// Each piece of evidence: a sentence, and its shares for the given label and for its rival.
+function evidence(i, given, rival) {
   const share = (nodes, k) => nodes.filter((j) => audit.given[j] === k).length;
   const found = [{
-    says: `The judge, who did not see the label, gives ${className(given)} `
-      + `${percent(audit.judgedGiven[i])} and ${className(rival)} ${percent(judged(i, rival))}.`,
-    given: audit.judgedGiven[i],
-    rival: judged(i, rival),
+    text: `The model trained without this label gives ${className(given)} `
+      + `${percent(audit.predictedGiven[i])} and ${className(rival)} ${percent(predicted(i, rival))}.`,
+    given: audit.predictedGiven[i],
+    rival: predicted(i, rival),
   }];
   const groups = [
     ["labelled neighbour", Array.from(neighboursOf(i)).filter((j) => audit.given[j] >= 0)],
@@ -108,7 +108,7 @@ function witnesses(i, given, rival) {
     if (!nodes.length) continue;
     const [own, other] = [share(nodes, given), share(nodes, rival)];
     found.push({
-      says: `Of ${counted(nodes.length, kind)}, ${own.toLocaleString("en")} `
+      text: `Of ${counted(nodes.length, kind)}, ${own.toLocaleString("en")} `
         + `${own === 1 ? "is" : "are"} labelled ${className(given)} and `
         + `${other.toLocaleString("en")} ${className(rival)}.`,
       given: own / nodes.length,
@@ -118,13 +118,13 @@ function witnesses(i, given, rival) {
   return found;
 }
 
-function judged(i, k) {
-  if (k === audit.suggested[i]) return audit.judgedSuggested[i];
+function predicted(i, k) {
+  if (k === audit.suggested[i]) return audit.predictedSuggested[i];
   return likelyClasses(i).find((likely) => likely.k === k).share;
 }
 
 function evidenceParts(i, given, rival) {
-  const all = witnesses(i, given, rival);
+  const all = evidence(i, given, rival);
   const sides = [
     [`For ${className(given)}`, all.filter((one) => one.given > one.rival)],
     [`Against it, for ${className(rival)}`, all.filter((one) => one.given < one.rival)],
@@ -135,17 +135,17 @@ function evidenceParts(i, given, rival) {
     codeOf(rival), meter(one.rival, audit.classes[rival].colour), percent(one.rival));
   const side = ([title, found]) => el("div", {}, el("h4", {}, title),
     found.length
-      ? el("ul", { class: "witnesses" }, ...found.map((one) => el("li", {}, one.says, bars(one))))
-      : el("p", { class: "quiet" }, "Nothing we looked at."));
+      ? el("ul", { class: "evidence" }, ...found.map((one) => el("li", {}, one.text, bars(one))))
+      : el("p", { class: "quiet" }, "Nothing."));
   const shown = sides.filter(([title, found]) => found.length || title !== "Undecided");
   return [el("h3", {}, "Evidence"), el("div", { class: "sides" }, ...shown.map(side))];
 }
 
-function judgeParts(i) {
+function predictionParts(i) {
   const rows = likelyClasses(i).map(({ k, share }) => el("li", {}, chip(k),
     meter(share, audit.classes[k].colour), percent(share)));
   return [
-    el("h3", {}, "What the judge would say"),
+    el("h3", {}, "Out-of-fold prediction"),
     el("ul", { class: "bars" }, ...rows),
   ];
 }

@@ -1,15 +1,20 @@
-"""How classes are told apart on a page: by colour, shape and a short code, never by one alone."""
+"""Colours, markers and shapes that tell classes and series apart, never by colour alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
-# Of middle lightness: each stands out (3 : 1) from a white page and from a dark one.
-COLOURS = (
+# Of figures: Okabe and Ito's colours without their yellow, which is too faint on white.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
+MARKERS = ("o", "^", "s", "X", "D", "v", "P", "<", "*", ">")  # 7 × 10 distinct pairs
+GREY = "#6E6E6E"
+
+# Of pages, of middle lightness: each stands out (3 : 1) from a white page and from a dark one.
+PAGE_COLOURS = (
     "#0072b2", "#d55e00", "#00916a", "#c9559b", "#a87900",
     "#8a63d2", "#2a93a8", "#c43c4e", "#6f8500", "#94694a",
 )  # fmt: skip
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "wedge", "star")  # 10 × 7 classes
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "wedge", "star")  # 10 × 7 pairs
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def class_marks(names: Sequence[str]) -> list[ClassMark]:
     for k, name in enumerate(names):
         code = next(code for code in _codes(name, k) if code not in used)
         used.add(code)
-        colour = COLOURS[k % len(COLOURS)]
+        colour = PAGE_COLOURS[k % len(PAGE_COLOURS)]
         shape = SHAPES[k % len(SHAPES)]
         marks.append(ClassMark(name, code, colour, ink(colour), shape))
     return marks

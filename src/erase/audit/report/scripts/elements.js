@@ -41,7 +41,7 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-// The code of class k on its colour; its name is told beside it.
+// The code of class k on its colour; its name stands beside it.
 function codeOf(k) {
   if (k < 0) return el("span", { class: "code none", "aria-hidden": "true" }, "?");
   const { code, colour, ink } = audit.classes[k];

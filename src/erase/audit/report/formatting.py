@@ -1,0 +1,35 @@
+"""Numbers as a page shows them."""
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in percent; only 0 looks like nothing, and only 1 like all.
+
+    >>> percent(0.125), percent(0.0004), percent(0.9996), percent(0.0), percent(0.034, 1)
+    ('12%', 'less than 1%', 'more than 99%', '0%', '3.4%')
+    """
+    step = 10 ** -(decimals + 2)
+    if 0 < share < step / 2:
+        return f"less than {step:.{decimals}%}"
+    if 1 - step / 2 < share < 1:
+        return f"more than {1 - step:.{decimals}%}"
+    return f"{share:.{decimals}%}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return two shares as an interval.
+
+    >>> interval(0.02, 0.071), interval(0.001, 0.004), interval(0, 0)
+    ('2–7%', '0.1–0.4%', '0–0%')
+    """
+    decimals = 1 if 0 < high < 0.01 else 0
+    return f"{100 * low:.{decimals}f}–{high:.{decimals}%}"
+
+
+def count_of(number: float, thing: str) -> str:
+    """Return a rounded number of things.
+
+    >>> count_of(1.2, "label"), count_of(1234, "label")
+    ('1 label', '1,234 labels')
+    """
+    whole = round(number)
+    return f"{whole:,} {thing}{'' if whole == 1 else 's'}"
