@@ -4,8 +4,8 @@ They are a matrix [N, d] with one row per node, made from features and edges alo
 seed takes part: the same graph has the same smoothed features every time. Memory is linear in
 nodes, features and edges; nothing of size N×N exists.
 
-A :class:`FeatureMap` weighs and reduces the columns. It is fitted to one graph and can be applied to
-another with the same columns.
+A :class:`FeatureMap` weighs and reduces the columns. It is fitted to one graph and can be
+applied to another with the same columns.
 """
 
 from collections.abc import Mapping
