@@ -1,4 +1,4 @@
-"""What the labels and predictions around a node say about its label."""
+"""Compare the label of a node with the labels and predictions of its neighbours."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the neighbours of n labelled nodes say; a share among nobody is NaN.
+    """Labels and predictions of the neighbours of n labelled nodes; NaN where there are none.
 
     Attributes:
-        neighbours: [n] how many there are.
+        neighbours: [n] number of neighbours.
         agree: [n] of those with a label, the share that carries the node's given one.
         suggested: [n] of those with a label, the share that carries the suggested one.
-        proba: [n] mean over all of them of the probability of the node's given class. It leans
-            towards that class: the models that judge the neighbours know the node's label.
+        proba: [n] mean over all neighbours of the probability of the node's given class. It is
+            biased towards that class: the models that predict the neighbours see the node's label.
     """
 
     neighbours: NDArray[np.int64]
@@ -31,7 +31,9 @@ def neighbour_evidence(
     suggested: NDArray[np.int64],
     proba: NDArray[np.floating],
 ) -> Evidence:
-    """Return what the neighbours of every labelled node say, in node order; linear in the edges.
+    """Return the evidence of the neighbours of every labelled node, in node order.
+
+    Cost: linear in the edges.
 
     Args:
         edge_index: [2, E] both directions of every edge.

@@ -1,4 +1,4 @@
-"""Label propagation with restarts (Zhou et al., 2004): what the edges alone say."""
+"""Label propagation with restarts (Zhou et al., 2004): from edges alone, no features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-# What torch says once per process about its CSR layout is nothing a user can act upon.
+# torch warns once per process about its CSR layout; a user cannot act upon it.
 for _message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are implicitly"):
     warnings.filterwarnings("ignore", message=_message)
 
@@ -192,7 +192,7 @@ def sparse_product(pattern: Pattern, values: Tensor, dense: Tensor) -> Tensor:
 
 
 class Graph:
-    """Whom each node listens to, with the operators that follow from it, each built once and kept.
+    """Sparse adjacency of a graph, with cached normalisations.
 
     A whole undirected graph, its own row for every node; or a part of one: some rows of it, or a
     sample of the entries of some rows.
@@ -448,10 +448,10 @@ def attend(
     """Return Σ_j a_ij h_j, a_i· = softmax over the entries j of row i of LeakyReLU(s_j + t_i).
 
     Args:
-        pattern: [M, N] whom each node listens to; every row needs an entry (use self-loops).
+        pattern: [M, N] the neighbours of each row; every row needs an entry (use self-loops).
         h: [N, C] what is aggregated.
-        source: [N] s, what a node says for itself as a neighbour.
-        target: [M] t, how a node hears.
+        source: [N] s, score of a node as a neighbour.
+        target: [M] t, score of the row that aggregates.
         slope: LeakyReLU's negative slope.
     """
     around: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
 """Fit classifiers on smoothed features, calibrate them on labels they have not seen, and mix them.
 
-This is the work of :class:`erase.Relabelling`, which says what it is for, and of the recipe
+This does the work of :class:`erase.Relabelling`, where the method is explained, and of the recipe
 "relabelled" of :class:`erase.ERASE`. :func:`fit_mixture` reads from top to bottom.
 """
 
@@ -129,7 +129,7 @@ class Labels:
     def alone(self) -> NDArray[np.bool_]:
         """Whether a label is the only one of its class outside its fold [n].
 
-        Classifiers that miss it do not know the class, so they cannot say whether it is right.
+        Classifiers that miss it do not know the class, so they cannot tell whether it is right.
         """
         return ~self.known[self.fold, self.given]
 

@@ -4,7 +4,7 @@ They are a matrix [N, d] with one row per node, made from features and edges alo
 seed takes part: the same graph has the same smoothed features every time. Memory is linear in
 nodes, features and edges; nothing of size N×N exists.
 
-Columns are weighed and reduced as a :class:`FeatureMap` says. It is fitted to one graph and can be
+A :class:`FeatureMap` weighs and reduces the columns. It is fitted to one graph and can be
 applied to another with the same columns.
 """
 
@@ -85,7 +85,7 @@ class FeatureMap:
         no                       (x_ij − mean of column j) / its standard deviation
         ======================== ==================================================
 
-        How `x` is stored makes no difference. A row or column that says nothing is zero.
+        How `x` is stored makes no difference. A column without information is zero.
         """
         sparse = x.layout == torch.sparse_csr
         filled = int(torch.count_nonzero(x.values() if sparse else x))
