@@ -1,15 +1,9 @@
-"""Draw the pictures of the documentation that no record holds, all of the embedded Debian graph.
+"""Draw docs/relabelling.png from the embedded Debian graph: python docs/pictures.py.
 
-    python docs/pictures.py [demo] [relabelling]
-
-demo.png
-    ERASE and cross-entropy, seed 0: 40 % symmetric noise on training and validation labels.
-relabelling.png
-    Relabelling, seed 0: 30 % asymmetric noise on them, and which rounds count at other rates.
+Relabelling, seed 0: 30 % asymmetric noise on training and validation labels, and which rounds
+count at other rates.
 """
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import erase
-from erase.audit.report.drawing import COLOURS, GREY, Embeddings, cosine_map
+from erase.audit.report.drawing import COLOURS, GREY
 from erase.audit.report.drawing.canvas import new_figure
 from erase.bench import PROTOCOLS, given_labels
-
-
-def demo() -> Figure:
-    """Train both methods and draw the similarity of their representations."""
-    clean = erase.load_dataset("debian")
-    given = given_labels(clean, "symmetric", 0.4, 0, PROTOCOLS["honest"])
-    test = clean.test_mask.numpy()
-    models = {
-        "ERASE": erase.ERASE(epochs=150, device="cpu").fit(given, progress=True),
-        "cross-entropy": erase.CrossEntropy(epochs=150, device="cpu").fit(given, progress=True),
-    }
-    embeddings = {name: model.transform()[test] for name, model in models.items()}
-    return cosine_map(Embeddings(embeddings, clean.y.numpy()[test], clean.class_names))
 
 
 def relabelling() -> Figure:
@@ -52,7 +33,7 @@ def relabelling() -> Figure:
     upper, lower = figure.subplots(2, 2)
     for panel, matrix, title in (
         (upper[0], counts / counts.sum(1, keepdims=True), "which class was written down as which"),
-        (upper[1], model.transition_, "what relabelling thinks, from noisy labels alone"),
+        (upper[1], model.transition_, "the estimate of relabelling, from noisy labels alone"),
     ):
         image = panel.imshow(matrix, vmin=0, vmax=1, cmap="viridis")
         panel.set_title(title)
@@ -71,7 +52,7 @@ def relabelling() -> Figure:
         edgecolor="white",
     )
     lower[0].set(xlabel="probability that the label is right", ylabel="labels", yscale="log")
-    lower[0].set_title("every label is judged")
+    lower[0].set_title("quality of every label")
     lower[0].legend()
     bottom = np.zeros(len(rates))
     for number, colour in enumerate((GREY, COLOURS[0], COLOURS[2])):
@@ -97,15 +78,11 @@ def relabelling() -> Figure:
     return figure
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {"demo": demo, "relabelling": relabelling}
-
-
 def main() -> None:
-    """Draw what is asked for, or all."""
-    for name in sys.argv[1:] or PICTURES:
-        path = Path(__file__).parent / f"{name}.png"
-        PICTURES[name]().savefig(path, dpi=90)
-        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+    """Draw the picture in 256 colours."""
+    path = Path(__file__).parent / "relabelling.png"
+    relabelling().savefig(path, dpi=90)
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 if __name__ == "__main__":
