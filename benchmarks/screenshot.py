@@ -14,8 +14,8 @@ from playwright.sync_api import sync_playwright
 
 import erase
 from erase.audit.report import write_audit_page
-from erase.data.splits import without_splits
 from erase.data.files import atomic_write
+from erase.data.splits import without_splits
 
 OUT = Path(__file__).parent.parent / "docs" / "figures" / "audit-page.png"
 SIZE = {"width": 1280, "height": 900}

@@ -17,8 +17,8 @@ from erase.audit.report.render import render, write_page
 from erase.bench.detection import score_audit
 from erase.bench.run import PROTOCOLS, given_labels, score
 from erase.data.datasets import load_dataset
-from erase.data.labels import encode_labels
 from erase.data.files import StrPath, write_json, write_table
+from erase.data.labels import encode_labels
 from erase.methods import ERASE, CrossEntropy, NodeClassifier, Relabelling
 
 PROTOCOL = PROTOCOLS["honest"]
