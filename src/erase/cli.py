@@ -17,14 +17,14 @@ import torch
 from torch_geometric.data import Data
 
 from erase.audit import (
+    DEFAULT_METHOD,
     DETECTORS,
     FOLDS,
-    JUDGE,
-    JUDGE_EPOCHS,
+    MAX_EPOCHS,
     Audit,
     audit,
+    audit_params,
     check_audit,
-    judge_params,
 )
 from erase.audit.report.demo import write_demo_report
 from erase.audit.report.drawing import picture_kind, save_picture
@@ -60,7 +60,15 @@ from erase.data.folder import is_folder, write_folder
 from erase.data.noise import NOISES
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import ERASE, METHODS, CrossEntropy, NodeClassifier, Relabelling
+from erase.methods import (
+    ERASE,
+    METHODS,
+    CrossEntropy,
+    NodeClassifier,
+    Relabelling,
+    build_method,
+    default_params,
+)
 from erase.methods.base import resolve_device
 from erase.methods.erase import RECIPES
 from erase.nn.encoders import ENCODERS
@@ -188,7 +196,7 @@ def _parser() -> argparse.ArgumentParser:
     check_labels.set_defaults(run=_audit)
     check_labels.add_argument("graph", metavar="GRAPH", help=GRAPH_HELP)
     check_labels.add_argument(
-        "--method", default=JUDGE, choices=METHODS, help="the judge (default: %(default)s)"
+        "--method", default=DEFAULT_METHOD, choices=METHODS, help="the judge (default: %(default)s)"
     )
     check_labels.add_argument(
         "--preset", choices=RECIPES, default="reference", help="ERASE's recipe: %(default)s"
@@ -199,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         help="a parameter of the method, as often as needed; where it has epochs, they are "
-        f"{JUDGE_EPOCHS} at most unless you say so",
+        f"{MAX_EPOCHS} at most unless you say so",
     )
     check_labels.add_argument(
         "--folds", type=_count, default=FOLDS, help="how many judges (default %(default)s)"
@@ -507,7 +515,9 @@ def _fit(options: argparse.Namespace) -> None:
         _say(options, "Auditing the labels …")
         shared = {"seed": options.seed, "device": options.device}
         dataset = dataset_name(options.graph.lower())
-        judge = METHODS[JUDGE].preset(dataset=dataset, **judge_params(JUDGE), **shared)
+        judge = build_method(
+            DEFAULT_METHOD, dataset=dataset, **audit_params(DEFAULT_METHOD), **shared
+        )
         found = audit(task, method=judge, seed=options.seed, progress=not options.quiet)
         found.save(out / "audit")
         if not found.decision.agreement.is_informative:
@@ -569,7 +579,7 @@ def _audit(options: argparse.Namespace) -> None:
     clean, name = _graph(options.graph)
     if options.all_labels:
         clean = without_splits(clean)
-    usual = [f"{key}={value}" for key, value in judge_params(options.method).items()]
+    usual = [f"{key}={value}" for key, value in audit_params(options.method).items()]
     options.set = [*usual, *options.set]  # a user's own come last
     judge = _method(options)
     given = clean
@@ -742,7 +752,7 @@ def _tune(options: argparse.Namespace) -> None:
     graph, name = _graph(options.graph)
     noise = _noise(options.noise) if options.noise is not None else None
     searched = {change.partition("=")[0] for change in options.space}
-    asks = METHODS[options.method]().get_params(deep=False).keys() - searched
+    asks = default_params(options.method).keys() - searched
     if noise and "noise_rate" in asks:
         options.set.insert(0, f"noise_rate={noise[1]:g}")  # to be told; a user's own comes later
     method = _method(options)
@@ -823,11 +833,11 @@ def _usual_method(options: argparse.Namespace) -> str:
 
 def _method(options: argparse.Namespace) -> NodeClassifier:
     """Return the method with its preset, where GRAPH is a dataset's name, and the user's --set."""
-    cls = METHODS[options.method]
     changes = {"seed": options.seed, "device": options.device}
-    known = {k: v for k, v in cls().get_params(deep=False).items() if k not in changes}
+    known = {k: v for k, v in default_params(options.method).items() if k not in changes}
     changes |= _settings(options.set, known)
-    method = cls.preset(options.preset, dataset_name(options.graph.lower()), **changes)
+    dataset = dataset_name(options.graph.lower())
+    method = build_method(options.method, options.preset, dataset, **changes)
     method.check_params()
     return method
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from erase.bench.records import Cell, Record
 from erase.data.datasets import dataset_name
-from erase.methods import METHODS
+from erase.methods import METHODS, build_method
 
 Changes = frozenset[tuple[str, Any]]
 Run = tuple[str, str, float, int]  # protocol, noise, rate, seed: what two runs share to be a pair
@@ -23,9 +23,8 @@ Runs = dict[Run, float]
 @cache
 def preset_of(method: str, dataset: str) -> Mapping[str, Any]:
     """Return the parameters of a method's preset for a dataset."""
-    params: dict[str, Any] = (
-        METHODS[method].preset(dataset=dataset_name(dataset)).get_params(deep=False)
-    )
+    model = build_method(method, dataset=dataset_name(dataset))
+    params: dict[str, Any] = model.get_params(deep=False)
     return params
 
 

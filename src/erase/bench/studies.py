@@ -9,14 +9,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from erase.audit import JUDGE
+from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
     AUDIT,
+    AUDIT_MODEL,
     DETECTING,
-    OUR_JUDGE,
-    PLAIN_JUDGE,
-    THEIR_JUDGE,
+    PLAIN_MODEL,
+    RIVAL_MODEL,
     DetectionSetup,
     detects,
 )
@@ -25,7 +25,7 @@ from erase.bench.run import PROTOCOLS
 from erase.data.datasets import DATASETS, dataset_name
 from erase.data.noise import NOISES
 from erase.errors import EraseError
-from erase.methods import METHODS
+from erase.methods import METHODS, build_method, default_params
 from erase.methods.erase import RECIPES
 from erase.methods.relabelling.smoothing import VIEWS
 
@@ -298,9 +298,9 @@ STUDIES: dict[str, Study] = {
                 {name: (value,) for name, value in judge.items()},
             )
             for judge, detecting in (
-                (OUR_JUDGE, DETECTING),
-                (THEIR_JUDGE, DETECTING),
-                (PLAIN_JUDGE, (AUDIT,)),
+                (AUDIT_MODEL, DETECTING),
+                (RIVAL_MODEL, DETECTING),
+                (PLAIN_MODEL, (AUDIT,)),
             )
         ),
     ),
@@ -314,7 +314,7 @@ STUDIES: dict[str, Study] = {
                 CORRECTED,
                 range(5),
                 ("honest",),
-                {CORRECTED_BY: (JUDGE,)},
+                {CORRECTED_BY: (DEFAULT_METHOD,)},
             ),
         ),
     ),
@@ -525,13 +525,12 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
             cell = DetectionSetup.of(cell).judge
         check_correction(cell)
         cell = without_correction(cell)
-        method = METHODS[cell.method]
-        known = set(method().get_params(deep=False)) - {"seed", "device"}
-        if unknown := sorted(set(cell.params) - known):
+        known = default_params(cell.method).keys() - {"seed", "device"}
+        if unknown := sorted(cell.params.keys() - known):
             raise EraseError(
                 f"params of {cell.method} among {', '.join(sorted(known))}",
                 unknown[0],
-                "Correct the name; seeds and device have places of their own.",
+                "Correct the name; seeds and device are set elsewhere.",
             )
         if study.shift and "eps2" not in known:
             raise EraseError(
@@ -539,5 +538,5 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 cell.method,
                 "Remove the method, or the switch.",
             )
-        dataset = dataset_name(cell.dataset)
-        method.preset(dataset=dataset, **cell.params, seed=cell.seed, device="cpu").check_params()
+        changes = {**cell.params, "seed": cell.seed, "device": "cpu"}
+        build_method(cell.method, dataset=dataset_name(cell.dataset), **changes).check_params()

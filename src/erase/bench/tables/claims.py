@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from erase.bench.detection import AUDIT, OUR_JUDGE, DetectionSetup
+from erase.bench.detection import AUDIT, AUDIT_MODEL, DetectionSetup
 from erase.bench.names import METHOD_NAMES
 from erase.bench.tables.numbers import signed
 from erase.bench.tables.table import Entry, Place, Spot, Table
 
 NEAR = 0.1
-OURS = f"{AUDIT}:{OUR_JUDGE['judge']}"
+OURS = f"{AUDIT}:{AUDIT_MODEL['judge']}"
 
 
 def detection_claims(table: Table) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from erase.audit import JUDGE
+from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
-from erase.bench.detection import AUDIT, OUR_JUDGE, PLAIN_JUDGE, THEIR_JUDGE
+from erase.bench.detection import AUDIT, AUDIT_MODEL, PLAIN_MODEL, RIVAL_MODEL
 from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.records import Cell, Record
 from erase.bench.selection import has_usual_settings, preset_of
@@ -184,11 +184,11 @@ def _detectors() -> tuple[Row, ...]:
             f"{label}, {METHOD_NAMES[judge['judge']]} judges",
             name,
             judge,
-            sanity=(name == AUDIT) != (judge is OUR_JUDGE),
+            sanity=(name == AUDIT) != (judge is AUDIT_MODEL),
         )
-        for judge in (OUR_JUDGE, THEIR_JUDGE, PLAIN_JUDGE)
+        for judge in (AUDIT_MODEL, RIVAL_MODEL, PLAIN_MODEL)
         for name, label in DETECTOR_NAMES.items()
-        if judge is not PLAIN_JUDGE or name == AUDIT
+        if judge is not PLAIN_MODEL or name == AUDIT
     ]
     return tuple(sorted(rows, key=lambda row: row.sanity))
 
@@ -201,7 +201,10 @@ def _corrected() -> tuple[Row, ...]:
         for row in (
             Row(name, f"{METHOD_NAMES[name]}, labels as given", name),
             Row(
-                f"{name}:corrected", f"{METHOD_NAMES[name]}, corrected", name, {CORRECTED_BY: JUDGE}
+                f"{name}:corrected",
+                f"{METHOD_NAMES[name]}, corrected",
+                name,
+                {CORRECTED_BY: DEFAULT_METHOD},
             ),
         )
     )
