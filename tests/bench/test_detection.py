@@ -444,18 +444,17 @@ def test_the_table_counts_known_noise_rates() -> None:
     assert note(table, "Distance") == (
         "Distance of the estimated noise rate from the true one: within 0.1 in 1 of 2 cells."
     )
-    rows = {s.row.key for s in table.spots() if s.panel.measure.name == "noise_rate_error"}
-    assert rows == {f"audit:{DEFAULT_METHOD}", "audit:ce", "audit:smoothed"}
+    rows = table.cells.loc[table.cells["measure"] == "noise_rate_error", "row"]
+    assert set(rows) == {f"audit:{DEFAULT_METHOD}", "audit:ce", "audit:smoothed"}
 
 
 def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
     records = made_up({f"audit:{DEFAULT_METHOD}": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
     table = build("detection", records)
-    (entry,) = [
-        s.entry for s in table.spots() if s.row.key == f"audit:{DEFAULT_METHOD}" and s.entry.runs
-    ]
-    assert entry.error == pytest.approx(1.0)
-    assert entry.std == pytest.approx(math.sqrt(2))
+    filled = table.cells[table.cells["runs"] > 0]
+    (cell,) = filled[filled["row"] == f"audit:{DEFAULT_METHOD}"].itertuples()
+    assert cell.error == pytest.approx(1.0)
+    assert cell.std == pytest.approx(math.sqrt(2))
     text = FORMATS["md"](table)
     assert "mean ± standard error over the runs" in text
     assert "**96.0 ± 1.0**" in text
