@@ -217,10 +217,10 @@ def _column(column: pd.DataFrame, spec: TableSpec, values: Sequence[Runs]) -> li
         return cells
     ours = cells[about]
     if spec.is_ranked:
-        printed = [cells[i]["published"] for i in ranked if "published" in cells[i]]
+        theirs = [cells[i]["published"] for i in ranked if "published" in cells[i]]
         ours |= {"rank": 1 + sum(m > ours["mean"] for m in means.values()), "ranked": len(means)}
         if "published" in ours:
-            ours["published_rank"] = 1 + sum(p > ours["published"] for p in printed)
+            ours["published_rank"] = 1 + sum(p > ours["published"] for p in theirs)
     rivals = {i: mean for i, mean in means.items() if i != about}
     if rivals:
         rival = max(rivals, key=rivals.__getitem__)
