@@ -224,14 +224,14 @@ def _few_colours(png: bytes) -> bytes:
 def page(evidence: Evidence) -> str:
     """Return the page."""
     records, compared = evidence.all(), evidence.of(COMPARED)
-    runs, compared_runs = run_frame(records), run_frame(compared)
+    runs, compared_runs = _runs(records), _runs(compared)
     tables = {
         (protocol, name): _build(name, compared_runs, protocol)
         for protocol, names in {"paper": PAPER_TABLES, "honest": HONEST_TABLES}.items()
         for name in names
     }
     parts = [
-        _glance(tables["paper", "main"], tables["honest", "main"], compared),
+        _glance(tables["paper", "main"], tables["honest", "main"], compared_runs),
         _reproduce(evidence.records),
     ]
     for protocol, words in PROTOCOL_WORDS.items():
@@ -239,19 +239,19 @@ def page(evidence: Evidence) -> str:
         for (of, name), table in tables.items():
             if of == protocol:
                 parts += [
-                    _section(name, table, compared, protocol),
+                    _section(name, table, compared_runs, protocol),
                     _beside_the_paper(name, table, evidence),
                 ]
         if protocol == "paper":
             parts.append(_precision(evidence.records.get(PRECISION, ())))
-    parts += ["## Without noise", _section("clean", _build("clean", runs, "honest"), records)]
+    parts += ["## Without noise", _section("clean", _build("clean", runs, "honest"), runs)]
     parts.append("## Beyond the paper")
-    parts += [_section(name, _build(name, runs, "honest"), records) for name in BEYOND_TABLES]
-    others = evidence.records.get(OTHER_DRAWS, ())
+    parts += [_section(name, _build(name, runs, "honest"), runs) for name in BEYOND_TABLES]
+    others = _runs(evidence.records.get(OTHER_DRAWS, ()))
     parts.append(_section(OTHER_DRAWS, _build(OTHER_DRAWS, others, "honest"), others))
     found = _build("detection", runs, "honest")
-    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, records)]
-    parts.append(_section("corrected", _build("corrected", runs, "honest"), records))
+    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
+    parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
     parts += [scale_section(evidence.scale)]
@@ -287,24 +287,27 @@ def _build(name: str, records: Iterable[Record] | pd.DataFrame, protocol: str) -
         return None
 
 
-def _section(
-    name: str, table: Table | None, records: Sequence[Record], protocol: str = "honest"
-) -> str:
+def _runs(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the runs as a frame, with whether each is stale."""
+    return run_frame(records).assign(is_stale=[is_stale(record) for record in records])
+
+
+def _section(name: str, table: Table | None, runs: pd.DataFrame, protocol: str = "honest") -> str:
     if table is not None:
         title, _, rest = markdown(table, level=3).partition("\n")
-        return f"{title}\n{_stale_rows(name, table, protocol, records)}{rest}"
+        return f"{title}\n{_stale_rows(name, table, protocol, runs)}{rest}"
     study = TABLES[name].study
     if study == "arxiv":
         return f"### {TABLES[name].title}\n\n{_printed_only(name)}\n"
     return f"### {TABLES[name].title}\n\nNo records here; `erase bench {study}` makes them.\n"
 
 
-def _stale_rows(name: str, table: Table, protocol: str, records: Sequence[Record]) -> str:
+def _stale_rows(name: str, table: Table, protocol: str, runs: pd.DataFrame) -> str:
     """Return a warning if the table would differ without runs whose classifier TF32 spoilt."""
     changed = []
     for method in ("erase", "mcr2"):
-        fresh = [r for r in records if not (r.cell.method == method and is_stale(r))]
-        if len(fresh) < len(records) and _build(name, fresh, protocol) != table:
+        fresh = runs[~(runs["is_stale"].astype(bool) & (runs["method"] == method))]
+        if len(fresh) < len(runs) and _build(name, fresh, protocol) != table:
             changed.append(METHOD_NAMES[method])
     return f"\n{stale_note(changed)}\n" if changed else ""
 
@@ -389,7 +392,7 @@ def _mean_and_error(scores: Sequence[float]) -> str:
     return f"{fixed(mean(scores), 2)} ± {fixed(error, 2)}"
 
 
-def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]) -> str:
+def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> str:
     """Return the mean over the ten cells of each dataset, and how often ERASE is first."""
     rows = []
     for method, label in METHOD_NAMES.items():
@@ -406,7 +409,7 @@ def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]
     kinds = ("`paper`", "published", "`honest`")
     head = [f"{dataset_name(dataset)} {kind}" for dataset in DATASETS for kind in kinds]
     ranked = [table for table in (paper, honest) if table and len(_ranked(table))]
-    standings = [f"{_standing(table)} {_standing_of_shared(table, records)}" for table in ranked]
+    standings = [f"{_standing(table)} {_standing_of_shared(table, runs)}" for table in ranked]
     numbers = range(1, len(head) + 1)
     return "\n\n".join(
         [
@@ -420,12 +423,18 @@ def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]
     )
 
 
-def _standing_of_shared(table: Table, records: Sequence[Record]) -> str:
+def _standing_of_shared(table: Table, runs: pd.DataFrame) -> str:
     """Return how often ERASE is first where all methods are averaged over the same seeds."""
-    runs = finished(run_frame(records), table.protocol)
+    cells = list(_ranked(table).itertuples())
+    wanted = [
+        Wanted("test_accuracy", cell.dataset, cell.noise, cell.rate, method)
+        for cell in cells
+        for method in PAPER_METHODS
+    ]
+    found = iter(find_runs(finished(runs, table.protocol), wanted))
     ranks = {
-        cell.place_name: _shared_rank(_runs_by_method(runs, cell))
-        for cell in _ranked(table).itertuples()
+        cell.place_name: _shared_rank({method: next(found) for method in PAPER_METHODS})
+        for cell in cells
     }
     behind = [f"{place} ({rank})" for place, rank in ranks.items() if rank > 1]
     listed = f"; its rank elsewhere: {', '.join(behind)}" if behind else ""
@@ -436,15 +445,9 @@ def _standing_of_shared(table: Table, records: Sequence[Record]) -> str:
     )
 
 
-def _runs_by_method(runs: pd.DataFrame, place: Any) -> dict[str, Runs]:
-    """Return the test accuracies of the paper's methods at a place, run by run."""
-    where = ("test_accuracy", place.dataset, place.noise, place.rate)
-    found = find_runs(runs, [Wanted(*where, method) for method in PAPER_METHODS])
-    return {method: runs for method, runs in zip(PAPER_METHODS, found, strict=True) if runs}
-
-
 def _shared_rank(scores: Mapping[str, Runs]) -> int:
     """Return ERASE's rank by the mean over the runs that all methods have."""
+    scores = {method: runs for method, runs in scores.items() if runs}
     shared = set.intersection(*map(set, scores.values()))
     sums = {method: sum(found[run] for run in sorted(shared)) for method, found in scores.items()}
     return 1 + sum(one > sums["erase"] + 1e-9 for one in sums.values())

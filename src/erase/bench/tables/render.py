@@ -1,6 +1,7 @@
 """A table as Markdown, as LaTeX for booktabs, and as CSV with one line per cell."""
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -31,7 +32,7 @@ def _markdown_panel(panel: pd.DataFrame, comparable: bool) -> str:
     rows = [head, ["---", *("---:" for _ in head[1:])]]
     for label, row in _rows(panel):
         cells = []
-        for cell in row.itertuples():
+        for cell in row:
             ours = f"**{_ours(cell)}**" if cell.is_best else _ours(cell)
             if theirs := _theirs(cell):
                 ours += f" ({theirs})" if comparable else f" [{theirs}]"
@@ -65,10 +66,10 @@ def _latex_panel(table: Table, panel: pd.DataFrame, legend: str) -> str:
     for label, row in [] if lacking else _rows(panel):
         ours = [
             rf"\textbf{{{_tex(_ours(cell))}}}" if cell.is_best else _tex(_ours(cell))
-            for cell in row.itertuples()
+            for cell in row
         ]
         lines.append(_latex_row([_tex(label), *ours, _tex(_runs(row))]))
-        theirs = [_tex(_theirs(cell)) for cell in row.itertuples()]
+        theirs = [_tex(_theirs(cell)) for cell in row]
         if any(theirs):
             lines.append(_latex_row([r"\quad published", *theirs, ""]))
     if remarks := _remarks(panel):
@@ -186,9 +187,10 @@ def _places(panel: pd.DataFrame) -> list[str]:
     return list(panel.drop_duplicates("column")["place"])
 
 
-def _rows(panel: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the rows of a panel by label, in order."""
-    return [(row["label"].iloc[0], row) for _, row in panel.groupby("row", sort=False)]
+def _rows(panel: pd.DataFrame) -> list[tuple[str, list[Any]]]:
+    """Return the cells of each row of a panel with its label, in order."""
+    rows = [list(row) for _, row in groupby(panel.itertuples(), key=lambda cell: cell.row)]
+    return [(row[0].label, row) for row in rows]
 
 
 def _measure(cell: Any) -> Measure:
@@ -213,17 +215,18 @@ def _theirs(cell: Any) -> str:
     return text
 
 
-def _runs(row: pd.DataFrame) -> str:
-    counts = [int(count) for count in row["runs"] if count]
+def _runs(row: list[Any]) -> str:
+    counts = [cell.runs for cell in row if cell.runs]
     return span(counts) if counts else NOTHING
 
 
 def _remarks(panel: pd.DataFrame) -> list[tuple[str, list[str]]]:
     """Return the lines under a panel: a label, and a text for each column."""
     remarks = []
-    for label, row in _rows(panel):
-        cells = list(row.itertuples())
-        if row["pairs"].notna().any():
+    for label, cells in _rows(panel):
+        compared = [cell for cell in cells if pd.notna(cell.pairs)]
+        ranked = [cell for cell in cells if pd.notna(cell.rank)]
+        if compared:
             texts = [
                 f"{signed(c.rival_difference, _measure(c).decimals)} ({c.rival}), "
                 f"{probability(None if pd.isna(c.p_value) else c.p_value)}"
@@ -231,11 +234,11 @@ def _remarks(panel: pd.DataFrame) -> list[tuple[str, list[str]]]:
                 else NOTHING
                 for c in cells
             ]
-            pairs = span(int(count) for count in row["pairs"].dropna())
-            other = "best rival" if row["rank"].notna().any() else "best other row"
+            pairs = span(int(cell.pairs) for cell in compared)
+            other = "best rival" if ranked else "best other row"
             remarks.append((f"{label} − {other}, {pairs} pairs", texts))
-        if row["rank"].notna().any():
-            printed = row["published_rank"].notna().any()
+        if ranked:
+            printed = any(pd.notna(cell.published_rank) for cell in ranked)
             texts = [
                 f"{c.rank:g} of {c.ranked:g}" + (f" ({_rank(c.published_rank)})" if printed else "")
                 if pd.notna(c.rank)
