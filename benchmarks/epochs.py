@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 
 import erase
 from erase.bench.studies import BOTH, CITATION_GRAPHS, RATES
-from erase.methods import METHODS
+from erase.methods import build_method
 from ledger import TF32
 from pace import read_lines
 from speed import machine_name, versions
@@ -61,7 +61,7 @@ def train(row: Row, device: str, **changes: Any) -> Iterator[dict[str, Any]]:
     clean = erase.load_dataset(row.dataset)
     graphs = {rate: graph_for(row.epoch, clean, row.noise, rate) for rate in RATES}
     places = list(product(RATES, range(row.runs)))
-    model = METHODS[row.method].preset(dataset=row.dataset, device=device, **changes)
+    model = build_method(row.method, dataset=row.dataset, device=device, **changes)
     models = model.fit_many([graphs[rate] for rate, _ in places], [seed for _, seed in places])
     for (rate, seed), fitted in zip(places, models, strict=True):
         yield dict(zip(KEYS, row, strict=False)) | {

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -24,16 +25,15 @@ from causes import STUDY as OTHER_SETTINGS
 from causes import causes_section
 from erase.audit.report.drawing import picture_bytes
 from erase.bench.figures import FIGURES, draw_figure
+from erase.bench.frame import Runs, Wanted, find_runs, finished, run_frame
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name
 from erase.bench.published import published
 from erase.bench.records import Record, read
-from erase.bench.selection import Runs, Selection
 from erase.bench.studies import RATES, STUDIES
 from erase.bench.tables import CLOSE, TABLES, Table, build, holm
-from erase.bench.tables.layouts import ACCURACY
+from erase.bench.tables.build import is_far
 from erase.bench.tables.numbers import fixed, signed, span
 from erase.bench.tables.render import NOTHING, markdown
-from erase.bench.tables.table import Entry, Place, Rank, Spot, is_far
 from erase.data.files import atomic_write
 from erase.errors import EraseError
 from grids import grid
@@ -229,13 +229,14 @@ def _few_colours(png: bytes) -> bytes:
 def page(evidence: Evidence) -> str:
     """Return the page."""
     records, compared = evidence.all(), evidence.of(COMPARED)
+    runs, compared_runs = _runs(records), _runs(compared)
     tables = {
-        (protocol, name): _build(name, compared, protocol)
+        (protocol, name): _build(name, compared_runs, protocol)
         for protocol, names in {"paper": PAPER_TABLES, "honest": HONEST_TABLES}.items()
         for name in names
     }
     parts = [
-        _glance(tables["paper", "main"], tables["honest", "main"], compared),
+        _glance(tables["paper", "main"], tables["honest", "main"], compared_runs),
         _reproduce(evidence.records),
     ]
     for protocol, words in PROTOCOL_WORDS.items():
@@ -243,19 +244,19 @@ def page(evidence: Evidence) -> str:
         for (of, name), table in tables.items():
             if of == protocol:
                 parts += [
-                    _section(name, table, compared, protocol),
+                    _section(name, table, compared_runs, protocol),
                     _beside_the_paper(name, table, evidence),
                 ]
         if protocol == "paper":
             parts.append(_precision(evidence.records.get(PRECISION, ())))
-    parts += ["## Without noise", _section("clean", _build("clean", records, "honest"), records)]
+    parts += ["## Without noise", _section("clean", _build("clean", runs, "honest"), runs)]
     parts.append("## Beyond the paper")
-    parts += [_section(name, _build(name, records, "honest"), records) for name in BEYOND_TABLES]
-    others = evidence.records.get(OTHER_DRAWS, ())
+    parts += [_section(name, _build(name, runs, "honest"), runs) for name in BEYOND_TABLES]
+    others = _runs(evidence.records.get(OTHER_DRAWS, ()))
     parts.append(_section(OTHER_DRAWS, _build(OTHER_DRAWS, others, "honest"), others))
-    found = _build("detection", records, "honest")
-    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, records)]
-    parts.append(_section("corrected", _build("corrected", records, "honest"), records))
+    found = _build("detection", runs, "honest")
+    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
+    parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
     parts += [scale_section(evidence.scale)]
@@ -284,36 +285,35 @@ def _shown(figure: str) -> str:
     return f"{what[0].upper()}{what[1:]}{made}:\n\n![{what}]({figure})"
 
 
-def _build(name: str, records: Iterable[Record], protocol: str) -> Table | None:
+def _build(name: str, records: Iterable[Record] | pd.DataFrame, protocol: str) -> Table | None:
     try:
         return build(name, records, protocol)
     except EraseError:  # no record belongs there
         return None
 
 
-def _section(
-    name: str, table: Table | None, records: Sequence[Record], protocol: str = "honest"
-) -> str:
+def _runs(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the runs as a frame, with whether each is stale."""
+    return run_frame(records).assign(is_stale=[is_stale(record) for record in records])
+
+
+def _section(name: str, table: Table | None, runs: pd.DataFrame, protocol: str = "honest") -> str:
     if table is not None:
         title, _, rest = markdown(table, level=3).partition("\n")
-        return f"{title}\n{_stale_rows(name, table, protocol, records)}{rest}"
+        return f"{title}\n{_stale_rows(name, table, protocol, runs)}{rest}"
     study = TABLES[name].study
     if study == "arxiv":
         return f"### {TABLES[name].title}\n\n{_printed_only(name)}\n"
     return f"### {TABLES[name].title}\n\nNo records here; `erase bench {study}` makes them.\n"
 
 
-def _stale_rows(name: str, table: Table, protocol: str, records: Sequence[Record]) -> str:
+def _stale_rows(name: str, table: Table, protocol: str, runs: pd.DataFrame) -> str:
     """Return a warning if the table would differ without runs whose classifier TF32 spoilt."""
-    methods = {
-        METHOD_NAMES[method]: _build(
-            name,
-            [r for r in records if not (r.cell.method == method and is_stale(r))],
-            protocol,
-        )
-        for method in ("erase", "mcr2")
-    }
-    changed = [label for label, other in methods.items() if other is None or other != table]
+    changed = []
+    for method in ("erase", "mcr2"):
+        fresh = runs[~(runs["is_stale"].astype(bool) & (runs["method"] == method))]
+        if len(fresh) < len(runs) and _build(name, fresh, protocol) != table:
+            changed.append(METHOD_NAMES[method])
     return f"\n{stale_note(changed)}\n" if changed else ""
 
 
@@ -334,20 +334,25 @@ def _beside_the_paper(name: str, table: Table | None, evidence: Evidence) -> str
     """Return how a table compares with the paper's: counts, and a sentence where there is one."""
     if table is None or name == "main" or not table.is_comparable:
         return ""
-    spots = [spot for spot in table.compared() if spot.panel.measure.unit == "%"]
-    words = [_agreement(spots, table)] if spots else []
+    cells = _compared(table)
+    words = [_agreement(cells, table)] if len(cells) else []
     words += [evidence.explanations[name]] if name in evidence.explanations else []
     return f"*Beside the paper.* {' '.join(words)}" if words else ""
 
 
-def _agreement(spots: Sequence[Spot], table: Table) -> str:
-    near = sum(not is_far(spot, CLOSE) for spot in spots)
-    apart = mean(spot.entry.difference or 0.0 for spot in spots)
+def _compared(table: Table) -> pd.DataFrame:
+    """Return the cells in % that have a published figure beside ours."""
+    cells = table.cells
+    return cells[(cells["unit"] == "%") & cells["difference"].notna()]
+
+
+def _agreement(cells: pd.DataFrame, table: Table) -> str:
+    near = (~is_far(cells)).sum()
     columns = _columns(table)
-    same = sum(_best_row(column, ours=True) == _best_row(column, ours=False) for column in columns)
+    same = sum(_best_row(column, "mean") == _best_row(column, "published") for column in columns)
     text = (
-        f"{near} of {len(spots)} figures are within {CLOSE} points of the paper's; ours minus the "
-        f"paper's is {signed(apart, 2)} on average."
+        f"{near} of {len(cells)} figures are within {CLOSE} points of the paper's; ours minus the "
+        f"paper's is {signed(mean(cells['difference']), 2)} on average."
     )
     if columns:
         text += (
@@ -357,21 +362,16 @@ def _agreement(spots: Sequence[Spot], table: Table) -> str:
     return text
 
 
-def _columns(table: Table) -> list[list[Spot]]:
+def _columns(table: Table) -> list[pd.DataFrame]:
     """Return the columns in which every row that the paper prints has a mean of ours."""
-    columns: dict[str, list[Spot]] = {}
-    for spot in table.spots():
-        if spot.entry.published is not None and spot.panel.measure.unit == "%":
-            columns.setdefault(str(spot.place), []).append(spot)
-    return [spots for spots in columns.values() if all(s.entry.mean is not None for s in spots)]
+    cells = table.cells
+    printed = cells[(cells["unit"] == "%") & cells["published"].notna()]
+    columns = [column for _, column in printed.groupby("place_name", sort=False)]
+    return [column for column in columns if column["mean"].notna().all()]
 
 
-def _best_row(column: Sequence[Spot], *, ours: bool) -> str:
-    def height(spot: Spot) -> float:
-        assert spot.entry.published is not None
-        return (spot.entry.mean or 0.0) if ours else spot.entry.published.mean
-
-    return max(column, key=height).row.key
+def _best_row(column: pd.DataFrame, of: str) -> str:
+    return str(column["row"].iloc[column[of].astype(float).to_numpy().argmax()])
 
 
 def _precision(records: Sequence[Record]) -> str:
@@ -379,9 +379,9 @@ def _precision(records: Sequence[Record]) -> str:
     title = "### Float32 and TF32"
     found: dict[int, dict[str, list[float]]] = {}
     for record in records:
-        if (accuracy := ACCURACY.read(record)) is not None:
+        if (accuracy := record.scores.get("test_accuracy")) is not None:
             by_machine = found.setdefault(int(record.cell.params["steps"]), {})
-            by_machine.setdefault(record.machine, []).append(accuracy)
+            by_machine.setdefault(record.machine, []).append(100 * accuracy)
     machines = sorted({machine for by_machine in found.values() for machine in by_machine})
     if len(machines) < 2:
         return f"{title}\n\nNo records here; `erase bench {PRECISION}` makes them."
@@ -397,7 +397,7 @@ def _mean_and_error(scores: Sequence[float]) -> str:
     return f"{fixed(mean(scores), 2)} ± {fixed(error, 2)}"
 
 
-def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]) -> str:
+def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> str:
     """Return the mean over the ten cells of each dataset, and how often ERASE is first."""
     rows = []
     for method, label in METHOD_NAMES.items():
@@ -406,15 +406,15 @@ def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]
             ours = _ten_cells(paper, method, dataset)
             redrawn = _ten_cells(honest, method, dataset)
             cells += [
-                _average(entry.mean for entry in ours),
-                _average(entry.published.mean for entry in ours if entry.published),
-                _average(entry.mean for entry in redrawn),
+                _average(ours["mean"]),
+                _average(ours["published"]),
+                _average(redrawn["mean"]),
             ]
         rows.append([label, *cells])
     kinds = ("`paper`", "published", "`honest`")
     head = [f"{dataset_name(dataset)} {kind}" for dataset in DATASETS for kind in kinds]
-    ranked = [table for table in (paper, honest) if table and _ranked(table)]
-    standings = [f"{_standing(table)} {_standing_of_shared(table, records)}" for table in ranked]
+    ranked = [table for table in (paper, honest) if table and len(_ranked(table))]
+    standings = [f"{_standing(table)} {_standing_of_shared(table, runs)}" for table in ranked]
     numbers = range(1, len(head) + 1)
     return "\n\n".join(
         [
@@ -428,13 +428,19 @@ def _glance(paper: Table | None, honest: Table | None, records: Sequence[Record]
     )
 
 
-def _standing_of_shared(table: Table, records: Sequence[Record]) -> str:
+def _standing_of_shared(table: Table, runs: pd.DataFrame) -> str:
     """Return how often ERASE is first where all methods are averaged over the same seeds."""
-    places = [spot.place for spot in table.spots() if spot.entry.rank]
-    selection = Selection(
-        r for r in records if r.error is None and r.cell.protocol == table.protocol
-    )
-    ranks = {place: _shared_rank(_runs_by_method(selection, place)) for place in places}
+    cells = list(_ranked(table).itertuples())
+    wanted = [
+        Wanted("test_accuracy", cell.dataset, cell.noise, cell.rate, method)
+        for cell in cells
+        for method in PAPER_METHODS
+    ]
+    found = iter(find_runs(finished(runs, table.protocol), wanted))
+    ranks = {
+        cell.place_name: _shared_rank({method: next(found) for method in PAPER_METHODS})
+        for cell in cells
+    }
     behind = [f"{place} ({rank})" for place, rank in ranks.items() if rank > 1]
     listed = f"; its rank elsewhere: {', '.join(behind)}" if behind else ""
     same = "the same draws of the noise" if table.protocol == "honest" else "the same seeds"
@@ -444,23 +450,9 @@ def _standing_of_shared(table: Table, records: Sequence[Record]) -> str:
     )
 
 
-def _runs_by_method(selection: Selection, place: Place) -> dict[str, Runs]:
-    """Return the test accuracies of the paper's methods at a place, run by run."""
-    found = {
-        method: selection.runs(
-            ACCURACY.read,
-            dataset=place.dataset,
-            noise=place.noise,
-            rate=place.rate,
-            method=method,
-        )
-        for method in PAPER_METHODS
-    }
-    return {method: runs for method, runs in found.items() if runs}
-
-
 def _shared_rank(scores: Mapping[str, Runs]) -> int:
     """Return ERASE's rank by the mean over the runs that all methods have."""
+    scores = {method: runs for method, runs in scores.items() if runs}
     shared = set.intersection(*map(set, scores.values()))
     sums = {method: sum(found[run] for run in sorted(shared)) for method, found in scores.items()}
     return 1 + sum(one > sums["erase"] + 1e-9 for one in sums.values())
@@ -472,12 +464,11 @@ def _ranks(paper: Table | None, honest: Table | None) -> str:
     here, there = _ranks_by_place(paper), _ranks_by_place(honest)
     for place in here | there:
         ours, redrawn = here.get(place), there.get(place)
-        known = ours or redrawn
-        told = known.published if known else None
-        ranks = [ours.ours if ours else None, redrawn.ours if redrawn else None, told]
-        text = " / ".join(NOTHING if rank is None else str(rank) for rank in ranks)
-        row = f"{dataset_name(place.dataset)}, {place.noise}"
-        rows.setdefault(row, []).append(text)
+        told = (ours or redrawn or (None, None))[1]
+        ranks = [ours[0] if ours else None, redrawn[0] if redrawn else None, told]
+        text = " / ".join(NOTHING if pd.isna(rank) else f"{rank:g}" for rank in ranks)
+        dataset, noise, _ = place
+        rows.setdefault(f"{dataset_name(dataset)}, {noise}", []).append(text)
     head = ["", *(f"{rate:g}" for rate in RATES)]
     table = grid(head, [[row, *ranks] for row, ranks in rows.items()], numbers=range(1, len(head)))
     return (
@@ -486,43 +477,49 @@ def _ranks(paper: Table | None, honest: Table | None) -> str:
     )
 
 
-def _ranks_by_place(table: Table | None) -> dict[Place, Rank]:
+def _ranks_by_place(
+    table: Table | None,
+) -> dict[tuple[str, str, float], tuple[float | None, float | None]]:
+    """Return ERASE's rank and its published one by dataset, noise and rate."""
     if table is None:
         return {}
-    return {spot.place: spot.entry.rank for spot in table.spots() if spot.entry.rank}
+    return {
+        (cell.dataset, cell.noise, cell.rate): (cell.rank, cell.published_rank)
+        for cell in _ranked(table).itertuples()
+    }
 
 
-def _ten_cells(table: Table | None, method: str, dataset: str) -> list[Entry]:
+def _ten_cells(table: Table | None, method: str, dataset: str) -> pd.DataFrame:
+    """Return the cells of a method on a dataset."""
     if table is None:
-        return []
-    keys = (method, dataset)
-    return [s.entry for s in table.spots() if (s.row.key, s.place.dataset) == keys]
+        return pd.DataFrame(columns=["mean", "published"])
+    cells = table.cells
+    return cells[(cells["row"] == method) & (cells["dataset"] == dataset)]
 
 
-def _average(values: Iterable[float | None]) -> str:
+def _average(values: pd.Series) -> str:
     """Return the mean of ten values; a part of them would be another average."""
-    known = [value for value in values if value is not None]
+    known = values.dropna()
     return fixed(mean(known), 2) if len(known) == 10 else NOTHING
 
 
-def _ranked(table: Table) -> list[Entry]:
-    return [spot.entry for spot in table.spots() if spot.entry.rank]
+def _ranked(table: Table) -> pd.DataFrame:
+    return table.cells[table.cells["rank"].notna()]
 
 
 def _standing(table: Table) -> str:
-    entries = _ranked(table)
-    ranks = [entry.rank for entry in entries if entry.rank]
-    contests = [entry.contest for entry in entries if entry.contest]
+    ranked = _ranked(table)
+    contests = ranked[ranked["pairs"].notna()]
     tests = len(contests)
-    p_values = [1.0 if c.p_value is None else c.p_value for c in contests]
-    alone = sum(p < 0.05 for p in p_values)
-    sure = [c for c, p in zip(contests, holm(p_values), strict=True) if p < 0.05]
-    ahead = sum(c.difference > 0 for c in sure)
-    first = sum(rank.ours == 1 for rank in ranks)
-    printed = sum(rank.published == 1 for rank in ranks)
+    p_values = contests["p_value"].astype(float).fillna(1.0)
+    alone = (p_values < 0.05).sum()
+    sure = contests[[p < 0.05 for p in holm(list(p_values))]]
+    ahead = (sure["rival_difference"] > 0).sum()
+    first, printed = (ranked["rank"] == 1).sum(), (ranked["published_rank"] == 1).sum()
+    methods = span(map(int, ranked["ranked"]))
     return (
-        f"- Under `{table.protocol}` ERASE has the highest mean of the {span(r.of for r in ranks)} "
-        f"methods in {first} of {len(ranks)} cells (published: {printed}). Against its best rival "
+        f"- Under `{table.protocol}` ERASE has the highest mean of the {methods} "
+        f"methods in {first} of {len(ranked)} cells (published: {printed}). Against its best rival "
         f"p < 0.05 in {alone} of {tests} cells taken by themselves, and in {len(sure)} after "
         f"Holm's correction for {tests} tests; ERASE is ahead in {ahead} of these."
     )
@@ -548,9 +545,11 @@ def _reproduce(records: Mapping[str, Sequence[Record]]) -> str:
 
 def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> str:
     """Return where we are further than `CLOSE` from the paper, and why as far as we know."""
-    spots = [(table, spot) for table in tables for spot in table.spots()]
-    known = {_group(table, spot) for table, spot in spots}
-    known |= {_cell(spot) for table, spot in spots if _group(table, spot) == "main/erase"}
+    all_cells = [(table, cell) for table in tables for cell in table.cells.itertuples()]
+    known = {_group(table.name, cell.row) for table, cell in all_cells}
+    known |= {
+        _name(cell) for table, cell in all_cells if (table.name, cell.row) == ("main", "erase")
+    }
     built = {table.name for table in tables}
     if unknown := sorted(k for k in set(explanations) - known if k.partition("/")[0] in built):
         raise EraseError(
@@ -558,26 +557,23 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
             unknown[0],
             "Correct or remove it.",
         )
-    groups: dict[str, list[Spot]] = {}
-    labels: dict[str, str] = {}
-    for table in tables:
-        for spot in table.compared():
-            if spot.panel.measure.unit == "%":
-                key = _group(table, spot)
-                groups.setdefault(key, []).append(spot)
-                labels[key] = f"main: {spot.row.label}" if table.name == "main" else table.title
+    cells = pd.concat([_compared(table) for table in tables]) if tables else pd.DataFrame()
+    groups: dict[str, pd.DataFrame] = {}
+    if len(cells):
+        keys = [_group(*name) for name in zip(cells["table"], cells["row"], strict=True)]
+        groups = {str(key): group for key, group in cells.groupby(keys, sort=False)}
     rows = [
-        [labels[key], *_distance(spots), _reason(key, explanations)]
-        for key, spots in groups.items()
+        [_group_label(key, group), *_distance(group), _reason(key, explanations)]
+        for key, group in groups.items()
     ]
-    ours = groups.get("main/erase", [])
-    far = [spot for spot in ours if is_far(spot, CLOSE)]
+    ours = groups.get("main/erase", pd.DataFrame(columns=["difference", "panel_measure"]))
+    far = list(ours[is_far(ours)].itertuples())
     return "\n\n".join(
         [
             "## Differences from the paper",
             f"ERASE in the main table: {len(ours) - len(far)} of {len(ours)} cells are within "
             f"{CLOSE} points of the published mean{'; the others:' if far else '.'}",
-            *(["\n".join(_explained(spot, explanations) for spot in far)] if far else []),
+            *(["\n".join(_explained(cell, explanations) for cell in far)] if far else []),
             f"All accuracies, by method and by table; within {CLOSE} points, and ours minus the "
             "paper's:",
             grid(["", "cells", "within", "mean", "largest", "why"], rows, numbers=(1, 2, 3)),
@@ -592,42 +588,44 @@ def _reason(key: str, explanations: Mapping[str, str]) -> str:
     return "see below that table" if key in explanations else ""
 
 
-def _distance(spots: Sequence[Spot]) -> list[str]:
+def _distance(cells: pd.DataFrame) -> list[str]:
     """Return how many cells there are, how many are close, the mean and the largest difference."""
-    apart = [spot.entry.difference or 0.0 for spot in spots]
-    near = sum(not is_far(spot, CLOSE) for spot in spots)
-    worst, most = max(zip(spots, apart, strict=True), key=lambda pair: abs(pair[1]))
-    largest = f"{signed(most, 2)} ({worst.row.label}, {worst.place})"
-    return [f"{len(spots)}", f"{near}", signed(mean(apart), 2), largest]
+    apart = cells["difference"].astype(float)
+    worst = cells.iloc[apart.abs().to_numpy().argmax()]
+    largest = f"{signed(worst['difference'], 2)} ({worst['label']}, {worst['place_name']})"
+    near = (~is_far(cells)).sum()
+    return [f"{len(cells)}", f"{near}", signed(mean(apart), 2), largest]
 
 
-def _explained(spot: Spot, explanations: Mapping[str, str]) -> str:
-    entry = spot.entry
-    assert entry.mean is not None
-    assert entry.published is not None
-    why = explanations.get(_cell(spot), NOT_EXPLAINED)
+def _explained(cell: Any, explanations: Mapping[str, str]) -> str:
+    why = explanations.get(_name(cell), NOT_EXPLAINED)
     return (
-        f"- **{spot.place}**: {fixed(entry.mean, 2)} against {fixed(entry.published.mean, 2)}, "
-        f"{signed(entry.mean - entry.published.mean, 2)}{_in_errors(entry)}. {why}"
+        f"- **{cell.place_name}**: {fixed(cell.mean, 2)} against {fixed(cell.published, 2)}, "
+        f"{signed(cell.difference, 2)}{_in_errors(cell)}. {why}"
     )
 
 
-def _in_errors(entry: Entry) -> str:
+def _in_errors(cell: Any) -> str:
     """Return a difference of ERASE in standard errors, both means taken to be of their own runs."""
     runs = published()["main"].runs
-    if entry.error is None or entry.published is None or entry.published.std is None or not runs:
+    if pd.isna(cell.error) or pd.isna(cell.published_std) or not runs:
         return ""
-    error = math.hypot(entry.error, entry.published.std / math.sqrt(runs))
-    return f", {fixed(abs(entry.difference or 0.0) / error, 1)} standard errors"
+    error = math.hypot(cell.error, cell.published_std / math.sqrt(runs))
+    return f", {fixed(abs(cell.difference) / error, 1)} standard errors"
 
 
-def _group(table: Table, spot: Spot) -> str:
+def _group(table: str, row: str) -> str:
     """Return the line of the summary that a difference belongs to."""
-    return f"main/{spot.row.key}" if table.name == "main" else table.name
+    return f"main/{row}" if table == "main" else table
 
 
-def _cell(spot: Spot) -> str:
-    return f"main/{spot.place.dataset}/{spot.row.key}/{spot.place.key}"
+def _group_label(key: str, cells: pd.DataFrame) -> str:
+    return f"main: {cells['label'].iloc[0]}" if key.startswith("main/") else TABLES[key].title
+
+
+def _name(cell: Any) -> str:
+    """Return a cell's name in explanations.toml."""
+    return f"main/{cell.dataset}/{cell.row}/{cell.place_key}"
 
 
 def _failures(records: Sequence[Record]) -> str:

@@ -25,7 +25,7 @@ import torch
 import erase
 from erase.bench.names import PAPER_METHODS
 from erase.data.task import NodeTask
-from erase.methods import METHODS
+from erase.methods import build_method
 from erase.methods.erase import ERASE
 from erase.methods.network import NetworkClassifier
 from erase.training.loop import Learner, _epoch, _Recorded
@@ -228,8 +228,8 @@ def arxiv_fit(epochs: int) -> dict[str, Any]:
 
 def peak_memory(dataset: str, epochs: int, method: str = "erase", **options: Any) -> dict[str, Any]:
     """Return the most memory a CPU fit holds, libraries included, and its time per epoch."""
-    preset = f"preset('reference', {dataset!r}, device='cpu', epochs={epochs})"
-    model = f"erase.methods.METHODS[{method!r}].{preset}"
+    settings = f"dataset={dataset!r}, device='cpu', epochs={epochs}"
+    model = f"erase.methods.build_method({method!r}, {settings})"
     peak, whole, accuracy = fit_apart(dataset, options, {"draw": "fixed"}, model)
     return {
         "measure": "fit",
@@ -250,7 +250,7 @@ def iterations(device: str, steps: int) -> dict[str, Any]:
     )
     taken = {}
     for name in PAPER_METHODS:
-        method = METHODS[name].preset(dataset="cora", device=device)
+        method = build_method(name, dataset="cora", device=device)
         assert isinstance(method, NetworkClassifier)
         learner = method._learner([task], [0])
         step = partial(take_step, learner)

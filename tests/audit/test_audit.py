@@ -19,7 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 import erase
 from conftest import mask, meaningless_graph, path_graph, two_communities
-from erase.audit import JUDGE, JUDGE_EPOCHS, judge_params
+from erase.audit import DEFAULT_METHOD, MAX_EPOCHS, audit_params
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench.detection import detection_scores, score_audit
 from erase.data.files import read_json
@@ -118,7 +118,7 @@ def test_the_agreement_is_that_of_the_probabilities_beside_the_most_common_class
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("method", ["label-propagation", JUDGE])
+@pytest.mark.parametrize("method", ["label-propagation", DEFAULT_METHOD])
 def test_random_features_and_edges_tell_nothing(method: str, seed: int) -> None:
     graph = meaningless_graph(seed)
     found = erase.audit(graph, method=method, seed=seed)
@@ -170,7 +170,7 @@ def test_half_of_the_labels_wrong_is_no_reason_to_give_up(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("method", ["smoothed", JUDGE])
+@pytest.mark.parametrize("method", ["smoothed", DEFAULT_METHOD])
 def test_a_rare_class_does_not_hide_what_the_judge_knows(method: str, seed: int) -> None:
     """One node in five is of a class that features shift a little: naming it pays hardly ever."""
     generator = torch.Generator().manual_seed(seed)
@@ -265,23 +265,23 @@ def test_a_judge_by_name_takes_seed_device_and_few_epochs(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("erase.audit.run.out_of_sample", watch)
     erase.audit(two_communities(), seed=4, device="cpu")
-    usual = METHODS[JUDGE](seed=4, device="cpu", **judge_params(JUDGE))
+    usual = METHODS[DEFAULT_METHOD](seed=4, device="cpu", **audit_params(DEFAULT_METHOD))
     assert seen[0].get_params() == usual.get_params()
     assert type(seen[0]) is type(usual)
     erase.audit(two_communities(), method="ce", seed=4)
-    assert seen[1].get_params() == CrossEntropy(seed=4, epochs=JUDGE_EPOCHS).get_params()
+    assert seen[1].get_params() == CrossEntropy(seed=4, epochs=MAX_EPOCHS).get_params()
     erase.audit(two_communities(), method="label-propagation", seed=4)
     assert seen[2].get_params() == LabelPropagation(seed=4).get_params()
     mine = judge(seed=9)
     erase.audit(two_communities(), method=mine, seed=4, device="cpu")
     assert seen[3].get_params() == mine.get_params()
     assert seen[3] is not mine
-    assert CrossEntropy().epochs > JUDGE_EPOCHS == 150
+    assert CrossEntropy().epochs > MAX_EPOCHS == 150
 
 
 def test_a_judge_never_trains_longer_than_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("erase.audit.run.JUDGE_EPOCHS", CrossEntropy().epochs + 1)
-    assert judge_params("ce") == {"epochs": CrossEntropy().epochs}
+    monkeypatch.setattr("erase.audit.run.MAX_EPOCHS", CrossEntropy().epochs + 1)
+    assert audit_params("ce") == {"epochs": CrossEntropy().epochs}
 
 
 def test_every_option_changes_the_answer(audited: erase.Audit) -> None:
@@ -413,7 +413,7 @@ def test_bad_options_are_refused_before_training(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("trained")
 
-    for method in {METHODS[JUDGE], CrossEntropy}:
+    for method in {METHODS[DEFAULT_METHOD], CrossEntropy}:
         monkeypatch.setattr(method, "_train", never)
     with pytest.raises(EraseError, match=message):
         erase.audit(path_graph(), **options)

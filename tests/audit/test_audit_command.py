@@ -15,7 +15,7 @@ import torch
 
 import erase
 from conftest import meaningless_graph, two_communities
-from erase.audit import FOLDS, JUDGE, JUDGE_EPOCHS, judge_params
+from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit_params
 from erase.bench.detection import score_audit
 from erase.cli import _parser, main
 from erase.data.files import read_json, write_graph
@@ -147,14 +147,14 @@ def test_options_reach_the_audit(
     assert (tmp_path / "issues.parquet").exists()
     judge = seen.pop("method")
     assert seen == {"folds": 3, "max_false_alarms": 0.1, "seed": 4, "progress": False}
-    expected = erase.ERASE(seed=4, trust=0.3, epochs=JUDGE_EPOCHS)
+    expected = erase.ERASE(seed=4, trust=0.3, epochs=MAX_EPOCHS)
     assert judge.get_params() == expected.get_params()
     main([*told, "--set", "epochs=7"])
     assert seen["method"].epochs == 7
     main([*told, "--preset", "paper"])
     assert seen["method"].normalisation == "symmetric"
     main(["audit", str(graph), "--out", str(tmp_path), "--quiet"])
-    usual = METHODS[JUDGE](**judge_params(JUDGE))
+    usual = METHODS[DEFAULT_METHOD](**audit_params(DEFAULT_METHOD))
     assert (seen["folds"], type(seen["method"])) == (FOLDS, type(usual))
     assert seen["method"].get_params() == usual.get_params()
 
@@ -193,7 +193,7 @@ def test_defaults() -> None:
     assert told == {
         "graph": "g",
         "out": None,
-        "method": JUDGE,
+        "method": DEFAULT_METHOD,
         "preset": "reference",
         "set": [],
         "folds": FOLDS,

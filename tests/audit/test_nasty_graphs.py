@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 import erase
 from conftest import mask, path_graph, two_communities
-from erase.audit import JUDGE
+from erase.audit import DEFAULT_METHOD
 from erase.bench.detection import score_audit
 from erase.cli import main
 from erase.data.files import read_json
@@ -279,7 +279,7 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "more than all": ({"max_false_alarms": 1.01}, "a share from 0 to 1; got 1.01"),
     "less than none": ({"max_false_alarms": -0.1}, "a share from 0 to 1; got -0.1"),
     "a switch": ({"max_false_alarms": True}, "a share from 0 to 1; got True"),
-    "nobody": ({"method": "nobody"}, f"a method among .*{JUDGE}.*; got 'nobody'"),
+    "nobody": ({"method": "nobody"}, f"a method among .*{DEFAULT_METHOD}.*; got 'nobody'"),
     "no judge": ({"method": None}, "a method among .*; got None"),
     "a seed below 0": ({"seed": -1}, "seed to be a whole number ≥ 0; got seed=-1"),
     "half a seed": ({"seed": 0.5}, "seed to be a whole number ≥ 0; got seed=0.5"),

@@ -67,10 +67,10 @@ def test_sentences_tell_the_mean_the_rival_and_the_worst_cell() -> None:
     assert f"the best single rival smoothed features {mean - 4:.2f} (+4.00)" in told
     assert f"ERASE {67.5 + 0.45:.2f}" in told
     assert "ahead in 3 of 5; its worst is Cora asymmetric 0.1, −19.00" in told
-    cora = table.panels[0]
-    assert [place.label for place in cora.places][:3] == ["asym 0.1", "asym 0.3", "asym 0.5"]
-    assert "clean" in [place.label for place in cora.places]
-    assert [panel.title for panel in table.panels][3:] == ["debian", "computers", "cs"]
+    cora = table.panels()[0]
+    assert list(cora["place"])[:3] == ["asym 0.1", "asym 0.3", "asym 0.5"]
+    assert "clean" in set(cora["place"])
+    assert [panel["panel"].iloc[0] for panel in table.panels()][3:] == ["debian", "computers", "cs"]
 
 
 def test_without_a_rival_nothing_is_claimed() -> None:
@@ -83,7 +83,9 @@ def test_parts_stand_beside_a_regression_and_the_whole_method() -> None:
     table = build(
         "parts", [record(cell, 0.5 + 0.1 * cell.params.get("rounds", 2)) for cell in cells]
     )
-    lines = {line.row.key: line.entries[0].mean for line in table.panels[0].lines}
+    first = table.panels()[0].drop_duplicates("row")
+    means = first["mean"].astype(object).where(first["mean"].notna(), None)
+    lines = dict(zip(first["row"], means, strict=True))
     views = {"features": 70.0, "near": 70.0, "far": 70.0}
     others = dict.fromkeys(("erase", "smoothed", "relabelling"))
     assert lines == {"train": 70.0, "0": 50.0, "1": 60.0, **views, **others}
@@ -92,9 +94,10 @@ def test_parts_stand_beside_a_regression_and_the_whole_method() -> None:
 def test_heterophilous_graphs_are_compared_with_a_model_without_edges() -> None:
     cells = STUDIES["heterophily"].cells()
     table = build("heterophily", [record(cell, 0.6 if cell.params else 0.7) for cell in cells])
-    panel = table.panels[0]
-    assert [place.label for place in panel.places] == ["clean", "asym 0.3", "sym 0.3"]
-    lines = {line.row.key: line.entries[1].mean for line in panel.lines}
+    panel = table.panels()[0]
+    assert list(dict.fromkeys(panel["place"])) == ["clean", "asym 0.3", "sym 0.3"]
+    second = panel[panel["place"] == "asym 0.3"]
+    lines = dict(zip(second["row"], second["mean"], strict=True))
     assert lines["features"] == lines["plain"] == 60.0
     assert lines["relabelling"] == lines["smoothed"] == 70.0
 
@@ -129,22 +132,27 @@ def test_relabelled_erase_has_five_draws_of_the_main_table() -> None:
 def test_every_method_is_a_rival_beyond_the_paper() -> None:
     accuracy = {(name, "cora", 0.3): 0.7 for name in METHODS} | {("smoothed", "cora", 0.3): 0.8}
     table = build("beyond", records("beyond", accuracy))
-    (entry,) = [
-        s.entry
-        for s in table.spots()
-        if (s.row.key, s.place.key, s.place.dataset) == ("relabelling", "symmetric:0.3", "cora")
+    (cell,) = [
+        cell
+        for cell in table.cells.itertuples()
+        if (cell.row, cell.place_key, cell.dataset) == ("relabelling", "symmetric:0.3", "cora")
     ]
-    assert entry.rank is not None
-    assert entry.contest is not None
-    assert (entry.rank.ours, entry.rank.of) == (2, len(METHODS))
-    assert entry.contest.rival == "smoothed features"
+    assert (cell.rank, cell.ranked) == (2, len(METHODS))
+    assert cell.rival == "smoothed features"
 
 
 def test_heterophilous_graphs_have_six_rows() -> None:
     table = build("heterophily", [record(cell, 0.7) for cell in STUDIES["heterophily"].cells()])
-    rows = [line.row.key for line in table.panels[0].lines]
-    assert sorted(rows) == ["ce", "ce-gcn", "features", "plain", "relabelling", "smoothed"]
-    assert not any(line.row.sanity for line in table.panels[0].lines)
+    first = table.panels()[0]
+    assert sorted(set(first["row"])) == [
+        "ce",
+        "ce-gcn",
+        "features",
+        "plain",
+        "relabelling",
+        "smoothed",
+    ]
+    assert not first["is_sanity"].any()
 
 
 def test_sentences_of_the_confirmation_are_about_accuracy() -> None:

@@ -10,7 +10,7 @@ import pytest
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.audit import JUDGE, audit
+from erase.audit import DEFAULT_METHOD, audit
 from erase.bench import labels_of_cell, runner, score
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.records import Cell, Record, read
@@ -115,7 +115,7 @@ def test_the_judge_of_a_file_called_like_a_dataset_has_its_defaults(
 
 def test_the_study_has_its_twins_in_the_main_table() -> None:
     cells = STUDIES["corrected"].cells()
-    assert {c.params[CORRECTED_BY] for c in cells} == {JUDGE}
+    assert {c.params[CORRECTED_BY] for c in cells} == {DEFAULT_METHOD}
     assert {without_correction(c) for c in cells} <= set(STUDIES["honest"].cells())
     assert len(cells) == 3 * 2 * 2 * 5
 
@@ -128,7 +128,7 @@ def test_the_table_says_what_is_gained() -> None:
             {"test_accuracy": accuracy},
         )
 
-    by_judge = {CORRECTED_BY: JUDGE}
+    by_judge = {CORRECTED_BY: DEFAULT_METHOD}
     records = [
         made_up(0, 0.70),
         made_up(1, 0.72),

@@ -16,14 +16,14 @@ from hypothesis import given as drawn
 from torch_geometric.data import Data
 
 from conftest import two_communities
-from erase.audit import DETECTORS, FOLDS, JUDGE, OutOfFold, audit, judge_params
+from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, OutOfFold, audit, audit_params
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench import labels_of_cell, runner
 from erase.bench.detection import (
     AUDIT,
+    AUDIT_MODEL,
     DETECTING,
-    OUR_JUDGE,
-    THEIR_JUDGE,
+    RIVAL_MODEL,
     DetectionSetup,
     detection_scores,
     detects,
@@ -278,7 +278,7 @@ def test_the_study_is_what_has_to_be_shown() -> None:
     assert {(c.noise, c.rate) for c in cells} == set(
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
-    ours = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
+    ours = {"judge": DEFAULT_METHOD, "folds": FOLDS, **audit_params(DEFAULT_METHOD)}
     theirs, plain = ({"judge": judge, "folds": FOLDS} for judge in ("ce", "smoothed"))
     for method in ("audit", *DETECTORS):
         params = [c.params for c in cells if c.method == method]
@@ -368,7 +368,7 @@ def test_a_detector_that_fails_leaves_the_others_alone(
 # --- its table
 
 
-JUDGES = {judge["judge"]: judge for judge in (OUR_JUDGE, THEIR_JUDGE)}
+JUDGES = {judge["judge"]: judge for judge in (AUDIT_MODEL, RIVAL_MODEL)}
 
 
 def made_up(
@@ -396,16 +396,18 @@ def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
     rival = [0.90, 0.92, 0.94]  # mean 0.92, standard error 0.01155
     records = [
         # best; as good; behind its rivals; behind only who has its judge
-        *made_up({f"audit:{JUDGE}": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
-        *made_up({f"audit:{JUDGE}": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
+        *made_up({f"audit:{DEFAULT_METHOD}": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
+        *made_up({f"audit:{DEFAULT_METHOD}": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
         *made_up(
-            {f"audit:{JUDGE}": [0.908] * 3, "graphcleaner:ce": rival}, noise="asymmetric", rate=0.1
+            {f"audit:{DEFAULT_METHOD}": [0.908] * 3, "graphcleaner:ce": rival},
+            noise="asymmetric",
+            rate=0.1,
         ),
         *made_up(
             {
-                f"audit:{JUDGE}": [0.95] * 3,
+                f"audit:{DEFAULT_METHOD}": [0.95] * 3,
                 "graphcleaner:ce": rival,
-                f"graphcleaner:{JUDGE}": [0.96] * 3,
+                f"graphcleaner:{DEFAULT_METHOD}": [0.96] * 3,
             },
             noise="asymmetric",
             rate=0.3,
@@ -424,9 +426,9 @@ def test_the_table_counts_kept_promises() -> None:
     records = [
         record
         for rate, values in rows.items()
-        for record in made_up({f"audit:{JUDGE}": values}, "false_alarms", rate=rate)
+        for record in made_up({f"audit:{DEFAULT_METHOD}": values}, "false_alarms", rate=rate)
     ]
-    records += made_up({f"audit:{JUDGE}": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
+    records += made_up({f"audit:{DEFAULT_METHOD}": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
     table = build("detection", records)
     assert note(table, "Right labels") == (
         "Right labels among the flagged: within 0.1 of the 0.2 asked for in 2 of 3 cells."
@@ -435,23 +437,24 @@ def test_the_table_counts_kept_promises() -> None:
 
 def test_the_table_counts_known_noise_rates() -> None:
     records = [
-        *made_up({f"audit:{JUDGE}": [0.05, -0.09]}, "noise_rate_error"),
-        *made_up({f"audit:{JUDGE}": [0.15, -0.15]}, "noise_rate_error", rate=0.1),
+        *made_up({f"audit:{DEFAULT_METHOD}": [0.05, -0.09]}, "noise_rate_error"),
+        *made_up({f"audit:{DEFAULT_METHOD}": [0.15, -0.15]}, "noise_rate_error", rate=0.1),
     ]
     table = build("detection", records)
     assert note(table, "Distance") == (
         "Distance of the estimated noise rate from the true one: within 0.1 in 1 of 2 cells."
     )
-    rows = {s.row.key for s in table.spots() if s.panel.measure.name == "noise_rate_error"}
-    assert rows == {f"audit:{JUDGE}", "audit:ce", "audit:smoothed"}
+    rows = table.cells.loc[table.cells["measure"] == "noise_rate_error", "row"]
+    assert set(rows) == {f"audit:{DEFAULT_METHOD}", "audit:ce", "audit:smoothed"}
 
 
 def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
-    records = made_up({f"audit:{JUDGE}": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
+    records = made_up({f"audit:{DEFAULT_METHOD}": [0.95, 0.97], "confidence:ce": [0.90, 0.94]})
     table = build("detection", records)
-    (entry,) = [s.entry for s in table.spots() if s.row.key == f"audit:{JUDGE}" and s.entry.runs]
-    assert entry.error == pytest.approx(1.0)
-    assert entry.std == pytest.approx(math.sqrt(2))
+    filled = table.cells[table.cells["runs"] > 0]
+    (cell,) = filled[filled["row"] == f"audit:{DEFAULT_METHOD}"].itertuples()
+    assert cell.error == pytest.approx(1.0)
+    assert cell.std == pytest.approx(math.sqrt(2))
     text = FORMATS["md"](table)
     assert "mean ± standard error over the runs" in text
     assert "**96.0 ± 1.0**" in text
@@ -464,14 +467,14 @@ def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
-    lines = [record.to_json() for record in made_up({f"audit:{JUDGE}": [0.9]})]
+    lines = [record.to_json() for record in made_up({f"audit:{DEFAULT_METHOD}": [0.9]})]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(["table", "detection", str(path), "--format", "csv"]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert list(dict.fromkeys(row["row"] for row in rows)) == [
-        f"audit:{JUDGE}",
+        f"audit:{DEFAULT_METHOD}",
         *(f"{name}:ce" for name in DETECTORS),
-        *(f"{name}:{JUDGE}" for name in DETECTORS),
+        *(f"{name}:{DEFAULT_METHOD}" for name in DETECTORS),
         "audit:ce",
         "audit:smoothed",
     ]
@@ -485,7 +488,9 @@ def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_audit_is_best_of_nobody_where_it_has_no_ranked_rival() -> None:
-    alone = made_up({f"audit:{JUDGE}": [0.9] * 2}, rate=0.1)
-    same_judge = made_up({f"audit:{JUDGE}": [0.9] * 2, f"graphcleaner:{JUDGE}": [0.8] * 2})
+    alone = made_up({f"audit:{DEFAULT_METHOD}": [0.9] * 2}, rate=0.1)
+    same_judge = made_up(
+        {f"audit:{DEFAULT_METHOD}": [0.9] * 2, f"graphcleaner:{DEFAULT_METHOD}": [0.8] * 2}
+    )
     for records in (alone, same_judge):
         assert "in 0 of 0 cells" in note(build("detection", records), "AUROC")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from erase.bench.figures import FIGURES, RecordIndex, draw_figure
+from erase.bench.figures import FIGURES, RecordIndex, Summary, draw_figure
+from erase.bench.frame import Wanted, find_runs, run_frame
 from erase.bench.published import published
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.runner import arrays_path
@@ -61,10 +62,14 @@ def note(figure: Figure) -> str:
 # The record index ---------------------------------------------------------------------------------
 
 
+def summary(records: list[Record], params: Mapping[str, Any] | None = None) -> Summary | None:
+    wanted = Wanted("test_accuracy", "cora", "asymmetric", 0.5, params=params or {})
+    return RecordIndex(records, "paper").summaries({"a point": wanted})["a point"]
+
+
 def test_a_summary_is_mean_and_standard_error_over_seeds() -> None:
     values = [0.5, 0.6, 0.8]
-    index = RecordIndex([record(v, seed=i) for i, v in enumerate(values)], "paper")
-    found = index.summary("cora", "asymmetric", 0.5)
+    found = summary([record(v, seed=i) for i, v in enumerate(values)])
     assert found is not None
     assert found.mean == pytest.approx(np.mean(values))
     assert found.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
@@ -86,8 +91,7 @@ def test_a_summary_is_mean_and_standard_error_over_seeds() -> None:
     ids=str,
 )
 def test_a_summary_is_of_one_cell_and_protocol(other: dict[str, Any]) -> None:
-    index = RecordIndex([record(0.5), record(0.9, seed=1, **other)], "paper")
-    found = index.summary("cora", "asymmetric", 0.5)
+    found = summary([record(0.5), record(0.9, seed=1, **other)])
     assert found is not None
     assert (found.mean, found.error, found.runs) == (0.5, 0, 1)
 
@@ -207,9 +211,9 @@ def test_time_is_the_median_of_an_epoch_by_machine(tmp_path: Path) -> None:
     assert first.get_xlabel() == "milliseconds per epoch"
     assert "5 to 10 trained together" in note(figure)
     entries = {
-        (spot.panel.title[0], spot.row.key, spot.place.dataset): spot.entry
-        for spot in build("time", records).spots()
-        if spot.entry.runs
+        (cell.panel[0], cell.row, cell.dataset): cell
+        for cell in build("time", records).cells.itertuples()
+        if cell.runs
     }
     assert entries["A", "erase", "cora"].runs == 3  # the same ones
     assert entries["A", "erase", "cora"].mean == pytest.approx(40)
@@ -330,29 +334,28 @@ def test_a_figure_and_a_table_have_the_same_runs(
     shown = dict(zip(places, means, strict=True))
     assert sorted(shown) == sorted({*values, usual})
     assert shown[usual] == pytest.approx(usual_mean(records, parameter, noise))
-    spots = [
-        spot
-        for spot in build(name, records).spots()
-        if (spot.place.dataset, spot.place.noise, spot.place.rate) == (dataset, noise, 0.5)
-    ]
-    entries = {spot.row.params[parameter]: spot.entry for spot in spots}
-    filled = {value: entry for value, entry in entries.items() if entry.runs}
-    assert {value: entry.runs for value, entry in filled.items()} == dict.fromkeys(shown, 3)
-    assert {v: (entry.mean or 0.0) / 100 for v, entry in filled.items()} == pytest.approx(shown)
+    filled = {
+        float(cell.row): cell
+        for cell in build(name, records).cells.itertuples()
+        if (cell.dataset, cell.noise, cell.rate) == (dataset, noise, 0.5) and cell.runs
+    }
+    assert {value: cell.runs for value, cell in filled.items()} == dict.fromkeys(shown, 3)
+    assert {v: cell.mean / 100 for v, cell in filled.items()} == pytest.approx(shown)
     assert "standard error of 3 runs" in note(figure)
 
 
 def test_a_tolerance_has_the_runs_of_its_row(tmp_path: Path) -> None:
     records = sweep("eps2", "cora", (0.01, 0.5))
     entries = {
-        spot.row.params["eps2"]: spot.entry
-        for spot in build("eps2", records).spots()
-        if spot.entry.runs and spot.place.noise == "symmetric"
+        float(cell.row): cell
+        for cell in build("eps2", records).cells.itertuples()
+        if cell.runs and cell.noise == "symmetric"
     }
     assert {value: entry.runs for value, entry in entries.items()} == {0.01: 3, 0.05: 3, 0.5: 3}
     assert entries[0.05].mean == pytest.approx(100 * usual_mean(records, "eps2", "symmetric"))
     for value, entry in entries.items():
-        runs = RecordIndex(records, "paper").runs("cora", "symmetric", 0.5, params={"eps2": value})
+        wanted = Wanted("test_accuracy", "cora", "symmetric", 0.5, params={"eps2": value})
+        (runs,) = find_runs(run_frame(records), [wanted])
         assert len(runs) == (5 if value == 0.05 else 3)  # all, where no row is compared
         assert np.mean([runs[run] for run in runs if run[3] < 3]) * 100 == pytest.approx(entry.mean)
 
@@ -366,9 +369,9 @@ def test_usual_settings_in_other_words_are_usual_settings(tmp_path: Path) -> Non
     ]
     (panel,) = drawn("radar", records, tmp_path).axes
     assert panel.lines[0].get_ydata()[0] == pytest.approx(0.55)
-    (entry,) = [spot.entry for spot in build("main", records).spots() if spot.entry.runs]
-    assert entry.runs == 2
-    assert entry.mean == pytest.approx(55)
+    (cell,) = [cell for cell in build("main", records).cells.itertuples() if cell.runs]
+    assert cell.runs == 2
+    assert cell.mean == pytest.approx(55)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -376,21 +379,20 @@ def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[
     """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
     runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
     records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]
-    found = RecordIndex(records, "paper").summary("cora", "asymmetric", 0.5, params={"steps": 5})
+    found = summary(records, {"steps": 5})
     assert found is not None
     assert (found.mean, found.runs) == (0.5, 1)
-    entries = {
-        spot.row.key: spot.entry.mean for spot in build("depth", records).spots() if spot.entry.runs
-    }
-    assert entries == {"2": pytest.approx(40), "5": pytest.approx(50)}
+    cells = build("depth", records).cells
+    means = {cell.row: cell.mean for cell in cells.itertuples() if cell.runs}
+    assert means == {"2": pytest.approx(40), "5": pytest.approx(50)}
 
 
 def test_a_run_that_failed_in_another_file_counts_where_it_did_not_fail() -> None:
     records = [record(0.5), record(None, error="EraseError: why")]
-    found = RecordIndex(records, "paper").summary("cora", "asymmetric", 0.5)
+    found = summary(records)
     assert found is not None
     assert found.mean == 0.5
-    assert [spot.entry.runs for spot in build("main", records).spots() if spot.entry.runs] == [1]
+    assert build("main", records).cells["runs"].sum() == 1
 
 
 def test_a_missing_noise_leaves_its_place_empty(tmp_path: Path) -> None:

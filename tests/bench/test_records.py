@@ -165,11 +165,24 @@ def test_a_whole_last_line_that_lost_its_end_is_torn_too(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2: Expecting"),
-        ("3", "line 2: no JSON object"),
-        (RECORD.to_json().replace('"seed"', '"sead"'), "line 2: no seed"),
-        (RECORD.to_json().replace('"error"', '"more": 1, "error"'), "line 2: unknown more"),
-        (RECORD.to_json().replace("0.3", '"much"'), "line 2: could not convert"),
+        ("{", "line 2: Input data was truncated"),
+        ("3", "line 2: Expected `object`, got `int`"),
+        (
+            RECORD.to_json().replace('"seed"', '"sead"'),
+            "line 2: Object contains unknown field `sead`",
+        ),
+        (
+            RECORD.to_json().replace('"error"', '"more": 1, "error"'),
+            "line 2: Object contains unknown field `more`",
+        ),
+        (
+            RECORD.to_json().replace(', "error": null', ""),
+            "line 2: .*missing required field `error`",
+        ),
+        (
+            RECORD.to_json().replace("0.3", '"much"'),
+            "line 2: Expected `float`, got `str` - at .*rate",
+        ),
     ],
 )
 def test_any_other_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:

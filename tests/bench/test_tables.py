@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from erase.bench.published import Value, published
+from erase.bench.published import published
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
 from erase.bench.tables import FORMATS, TABLES, Table, build, holm
-from erase.bench.tables.render import markdown
-from erase.bench.tables.table import Entry, Spot
+from erase.bench.tables.render import markdown, why_empty
 from erase.errors import EraseError
 
 RIVALS = ("ce", "apl", "gce", "codis", "mcr2", "rtgnn", "pignn")
@@ -47,18 +46,25 @@ def runs(accuracies: Sequence[float], **what: Any) -> list[Record]:
     return [record(accuracy, seed, **what) for seed, accuracy in enumerate(accuracies)]
 
 
-def at(table: Table, row: str, place: str = "symmetric:0.3", dataset: str = "cora") -> Entry:
-    return spot(table, row, place, dataset).entry
-
-
-def spot(table: Table, row: str, place: str, dataset: str = "cora", measure: str = "") -> Spot:
+def at(
+    table: Table,
+    row: str,
+    place: str = "symmetric:0.3",
+    dataset: str = "cora",
+    measure: str | None = None,
+) -> Any:
+    """Return a cell of a table; what is missing is None."""
     (found,) = [
-        s
-        for s in table.spots()
-        if (s.row.key, s.place.key, s.place.dataset) == (row, place, dataset)
-        and measure in ("", s.panel.measure.name)
+        cell
+        for cell in table.cells.astype(object).where(table.cells.notna(), None).itertuples()
+        if (cell.row, cell.place_key, cell.dataset) == (row, place, dataset)
+        and measure in (None, cell.measure)
     ]
     return found
+
+
+def titles(table: Table) -> list[str]:
+    return list(dict.fromkeys(table.cells["panel"]))
 
 
 OURS = [0.80, 0.81, 0.83, 0.79, 0.82, 0.90, 0.91, 0.92, 0.93, 0.94]
@@ -71,27 +77,29 @@ def test_an_entry_is_mean_and_deviation_over_runs_beside_the_published_figure() 
     assert entry.mean == pytest.approx(statistics.mean(percent))
     assert entry.std == pytest.approx(statistics.stdev(percent))
     assert entry.runs == 10
-    assert entry.published == Value(81.61, 0.95)
+    assert (entry.published, entry.published_std) == (81.61, 0.95)
     assert entry.difference == pytest.approx(statistics.mean(percent) - 81.61)
 
 
 def test_one_run_has_no_deviation_and_no_run_nothing() -> None:
     table = build("main", runs([0.8]))
     assert at(table, "erase").std is None
-    assert at(table, "erase", "symmetric:0.4") == Entry(published=Value(80.13, 1.07))
+    nothing = at(table, "erase", "symmetric:0.4")
+    assert (nothing.mean, nothing.std, nothing.runs, nothing.is_best) == (None, None, 0, False)
+    assert (nothing.rank, nothing.rival, nothing.pairs, nothing.difference) == (None,) * 4
+    assert (nothing.published, nothing.published_std) == (80.13, 1.07)
     assert at(table, "ce").difference is None
 
 
 def test_the_paired_test_takes_equal_seeds_only() -> None:
     table = build("main", [*runs(OURS), *runs(THEIRS, method="gce")])
-    contest = at(table, "erase").contest
-    assert contest is not None
+    ours = at(table, "erase")
     apart = [100 * (a - b) for a, b in zip(OURS, THEIRS, strict=False)]
     statistic = statistics.mean(apart) / (statistics.stdev(apart) / math.sqrt(5))
-    assert contest.rival == "GCE"
-    assert contest.pairs == 5
-    assert contest.difference == pytest.approx(statistics.mean(apart))
-    assert contest.p_value == pytest.approx(2 * student.sf(statistic, df=4))
+    assert ours.rival == "GCE"
+    assert ours.pairs == 5
+    assert ours.rival_difference == pytest.approx(statistics.mean(apart))
+    assert ours.p_value == pytest.approx(2 * student.sf(statistic, df=4))
 
 
 def test_the_rival_is_the_best_of_the_named_methods_and_bold_is_one_of_them() -> None:
@@ -104,26 +112,22 @@ def test_the_rival_is_the_best_of_the_named_methods_and_bold_is_one_of_them() ->
             *runs([0.90, 0.91], method="label-propagation"),
         ],
     )
-    contest = at(table, "erase").contest
-    assert contest is not None
-    assert contest.rival == "PI-GNN"
-    best = [s.row.key for s in table.spots() if s.entry.is_best]
-    assert best == ["erase"]
+    assert at(table, "erase").rival == "PI-GNN"
+    assert list(table.cells.loc[table.cells["is_best"], "row"]) == ["erase"]
     assert "The highest mean of a column, rows without rank aside, is in bold." in markdown(table)
 
 
 @pytest.mark.parametrize("theirs", [[0.78], [0.70, 0.71]])
 def test_no_p_value_from_one_pair_or_equal_differences(theirs: list[float]) -> None:
     table = build("main", [*runs([0.80, 0.81]), *runs(theirs, method="ce")])
-    contest = at(table, "erase").contest
-    assert contest is not None
-    assert contest.p_value is None
+    assert at(table, "erase").pairs == len(theirs)
+    assert at(table, "erase").p_value is None
     assert "no p" in FORMATS["md"](table)
 
 
 def test_no_contest_without_a_common_seed() -> None:
     table = build("main", [record(0.8, 0), record(0.7, 1, method="ce")])
-    assert at(table, "erase").contest is None
+    assert at(table, "erase").rival is None
 
 
 def test_ranks_count_those_above_among_the_eight() -> None:
@@ -131,17 +135,15 @@ def test_ranks_count_those_above_among_the_eight() -> None:
     means = dict(zip(RIVALS, (0.70, 0.71, 0.72, 0.73, 0.80, 0.75, 0.60), strict=True))
     records = [record(0.75, **place), record(0.99, method="ce-gcn", **place)]
     records += [record(mean, method=method, **place) for method, mean in means.items()]
-    rank = at(build("main", records), "erase", "asymmetric:0.2", "pubmed").rank
-    assert rank is not None
-    assert (rank.ours, rank.of) == (2, 8)  # RT-GNN's equal mean is not above
-    assert rank.published == 2  # the paper has APL above, and MCR² level with ERASE
+    ours = at(build("main", records), "erase", "asymmetric:0.2", "pubmed")
+    assert (ours.rank, ours.ranked) == (2, 8)  # RT-GNN's equal mean is not above
+    assert ours.published_rank == 2  # the paper has APL above, and MCR² level with ERASE
 
 
 def test_ranks_count_only_methods_with_records() -> None:
     table = build("main", [record(0.7), record(0.8, method="ce")])
-    rank = at(table, "erase").rank
-    assert rank is not None
-    assert (rank.ours, rank.of, rank.published) == (2, 2, 1)
+    ours = at(table, "erase")
+    assert (ours.rank, ours.ranked, ours.published_rank) == (2, 2, 1)
 
 
 def test_failed_other_protocol_and_fewer_labels_are_left_out() -> None:
@@ -164,9 +166,8 @@ def test_a_base_row_takes_usual_runs_with_the_seeds_of_its_variants() -> None:
     base = at(table, "0.05")
     assert base.runs == 5
     assert base.mean == pytest.approx(100 * statistics.mean(OURS[:5]))
-    assert base.contest is not None
-    assert base.contest.rival == "ε² = 0.1"
-    assert base.published == Value(80.90, 0.62)
+    assert base.rival == "ε² = 0.1"
+    assert (base.published, base.published_std) == (80.90, 0.62)
     assert at(table, "0.1").mean == pytest.approx(100 * statistics.mean(THEIRS))
 
 
@@ -186,7 +187,7 @@ def test_which_row_is_the_base_depends_on_the_dataset() -> None:
     table = build("depth", records)
     assert at(table, "4", dataset="citeseer").runs == 5  # T = 4 is CiteSeer's setting
     assert at(table, "4", dataset="cora").runs == 0  # Cora's is 5, which has no row
-    assert at(table, "6", dataset="cora").contest is None
+    assert at(table, "6", dataset="cora").rival is None
 
 
 def test_propagation_has_four_rows_and_the_base_is_both() -> None:
@@ -205,7 +206,7 @@ def test_the_correction_table_reads_another_score() -> None:
     table = build("correction", records)
     assert at(table, "erase").mean == pytest.approx(62)
     assert at(table, "erase").runs == 1  # a run without a mislabelled node has no rate
-    assert at(table, "erase").published == Value(84.29)
+    assert at(table, "erase").published == 84.29
 
 
 def test_guidance_sets_the_semantic_labels_beside_the_classifier() -> None:
@@ -216,10 +217,8 @@ def test_guidance_sets_the_semantic_labels_beside_the_classifier() -> None:
     table = build("guidance", records)
     assert at(table, "semantic").mean == pytest.approx(79)
     assert at(table, "erase").mean == pytest.approx(81)
-    contest = at(table, "erase").contest
-    assert contest is not None
-    assert contest.difference == pytest.approx(2)
-    assert at(table, "semantic").published == Value(79.38)
+    assert at(table, "erase").rival_difference == pytest.approx(2)
+    assert at(table, "semantic").published == 79.38
 
 
 def test_ntvr_shows_both_measures_and_minus_infinity() -> None:
@@ -230,13 +229,13 @@ def test_ntvr_shows_both_measures_and_minus_infinity() -> None:
         record(0.8, 0, params={"eps2": 0.5}, scores={"rate_ntvr": 0.02, "log_ntvr": None}),
     ]
     table = build("ntvr", records)
-    rate = spot(table, "0.1", "symmetric:0.3", measure="rate_ntvr").entry
-    log = spot(table, "0.1", "symmetric:0.3", measure="log_ntvr").entry
+    rate = at(table, "0.1", measure="rate_ntvr")
+    log = at(table, "0.1", measure="log_ntvr")
     assert rate.mean == pytest.approx(0.12)
-    assert rate.published == Value(0.100)
+    assert rate.published == 0.100
     assert log.mean == pytest.approx(-901)
     assert log.published is None
-    assert not any(s.entry.is_best for s in table.spots())
+    assert not table.cells["is_best"].any()
     text = markdown(table)
     assert "0.120 ± 0.014 (0.100, +0.020)" in text
     assert "| −901 ± 1 |" in text
@@ -256,15 +255,15 @@ def test_time_is_per_epoch_dataset_and_machine() -> None:
         record(0.8, machine="GPU", seconds=9.0, epochs=1, batch=99, kept=4),
     ]
     table = build("time", records)
-    assert [panel.title for panel in table.panels] == [
+    assert titles(table) == [
         "CPU",
         "GPU, 5–10 runs together",
     ]
-    entries = {s.panel.title[:3]: s.entry for s in table.spots() if s.row.key == "erase"}
+    entries = {cell.panel[:3]: cell for cell in table.cells.itertuples() if cell.row == "erase"}
     assert entries["GPU"].mean == pytest.approx(7.5)
     assert entries["GPU"].runs == 2
     assert entries["CPU"].mean == pytest.approx(100)
-    assert entries["GPU"].published == Value(145)
+    assert entries["GPU"].published == 145
     text, rows = markdown(table), csv.DictReader(io.StringIO(FORMATS["csv"](table)))
     assert "(145.0)" in text
     assert "ours minus it" not in text  # made otherwise: a difference says nothing
@@ -284,7 +283,7 @@ def test_clean_takes_any_protocol() -> None:
 
 def test_datasets_without_records_are_marked() -> None:
     table = build("main", runs(OURS))
-    lacking = {panel.title: panel.lacking for panel in table.panels}
+    lacking = {panel["panel"].iloc[0]: why_empty(panel) for panel in table.panels()}
     assert lacking["CoraFull"] == "data not available here"
     assert lacking["PubMed"] == "no records"
     assert lacking["Cora, symmetric"] == ""
@@ -296,8 +295,7 @@ def test_a_dataset_beyond_the_paper_is_added() -> None:
     table = build(
         "main", [*runs(OURS, dataset="computers"), record(0.5, dataset="cs", method="ce")]
     )
-    titles = [panel.title for panel in table.panels]
-    assert titles[-2:] == ["computers, asymmetric", "computers, symmetric"]
+    assert titles(table)[-2:] == ["computers, asymmetric", "computers, symmetric"]
     assert at(table, "erase", dataset="computers").runs == 10
 
 
@@ -330,8 +328,8 @@ def every_cell(study: str) -> tuple[Record, ...]:
 def test_its_study_and_the_main_ones_fill_a_table(name: str) -> None:
     main = TABLES[name].only_protocol or "paper"
     records = [*every_cell(main), *every_cell(TABLES[name].study)]
-    empty = {(s.place.dataset, s.row.key) for s in build(name, records).spots() if not s.entry.runs}
-    assert {dataset for dataset, _ in empty} <= {"corafull"}
+    cells = build(name, records).cells
+    assert set(cells.loc[cells["runs"] == 0, "dataset"]) <= {"corafull"}
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -340,9 +338,9 @@ def test_every_published_figure_has_its_place(name: str) -> None:
         pytest.skip("the paper has no such table")
     records = [*every_cell("paper"), *every_cell(TABLES[name].study), *every_cell("corafull")]
     shown = {
-        (s.place.dataset, s.row.key, s.place.key)
-        for s in build(name, records).spots()
-        if s.entry.published
+        (cell.dataset, cell.row, cell.place_key)
+        for cell in build(name, records).cells.itertuples()
+        if cell.published == cell.published
     }
     printed = {
         (dataset, row, place)
@@ -455,7 +453,7 @@ def test_latex_is_balanced_and_escaped(name: str) -> None:
     assert text.isascii()
     assert text.count("{") - text.count("}") == 0
     assert text.count("$") % 2 == 0
-    assert text.count(r"\begin{") == text.count(r"\end{") == 2 * len(table.panels)
+    assert text.count(r"\begin{") == text.count(r"\end{") == 2 * len(table.panels())
     assert not re.search(r"(?<!\\)[%#_]", text)
     for tabular in re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", text, flags=re.DOTALL):
         columns = len(re.match(r"\\begin\{tabular\}\{(\w+)\}", tabular)[1])  # type: ignore[index]
@@ -474,19 +472,16 @@ def test_latex_marks_the_best_and_sets_the_published_figure_below() -> None:
 def test_csv_holds_every_entry() -> None:
     table = build("main", [*runs(OURS), *runs(THEIRS, method="gce")])
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
-    spots = list(table.spots())
-    assert len(rows) == len(spots) == 4 * 12 * 10
-    for row, (key, entry) in zip(rows, ((s.row.key, s.entry) for s in spots), strict=True):
-        assert row["row"] == key
-        assert int(row["runs"]) == entry.runs
-        mean = None if row["mean"] == "" else float(row["mean"])
-        assert mean == (None if entry.mean is None else pytest.approx(entry.mean, abs=1e-3))
-        figure = entry.published.mean if entry.published else None
-        assert (float(row["published"]) if row["published"] else None) == figure
+    assert len(rows) == len(table.cells) == 4 * 12 * 10
+    for row, cell in zip(rows, table.cells.itertuples(), strict=True):
+        assert row["row"] == cell.row
+        assert int(row["runs"]) == cell.runs
+        mean = float(row["mean"] or math.nan)
+        assert mean == pytest.approx(cell.mean, abs=1e-3, nan_ok=True)
+        figure = float(row["published"] or math.nan)
+        assert figure == pytest.approx(cell.published, abs=0, nan_ok=True)
     (ours,) = [r for r in rows if r["row"] == "erase" and r["mean"]]
-    contest = at(table, "erase").contest
-    assert contest is not None
-    assert float(ours["p_value"]) == pytest.approx(contest.p_value or 0, rel=1e-4)
+    assert float(ours["p_value"]) == pytest.approx(at(table, "erase").p_value, rel=1e-4)
     assert (ours["rival"], ours["pairs"], ours["rank"], ours["is_best"]) == ("GCE", "5", "1", "1")
     assert (ours["dataset"], ours["noise"], ours["rate"]) == ("cora", "symmetric", "0.3")
 
@@ -503,14 +498,15 @@ def test_runs_without_any_volume_have_no_deviation() -> None:
         record(0.8, seed, params={"eps2": 0.1}, scores={"rate_ntvr": 0.1, "log_ntvr": None})
         for seed in range(2)
     ]
-    entry = spot(build("ntvr", records), "0.1", "symmetric:0.3", measure="log_ntvr").entry
+    entry = at(build("ntvr", records), "0.1", measure="log_ntvr")
     assert (entry.mean, entry.std, entry.runs) == (-math.inf, None, 2)
 
 
 def test_time_counts_every_rate_of_a_seed() -> None:
     usual: dict[str, Any] = {"machine": "GPU", "epochs": 100, "batch": 1}
     records = [record(0.8, rate=rate, seconds=rate, **usual) for rate in (0.1, 0.5)]
-    entry = next(s.entry for s in build("time", records).spots() if s.row.key == "erase")
+    cells = build("time", records).cells
+    entry = next(cell for cell in cells.itertuples() if cell.row == "erase")
     assert entry.runs == 2
     assert entry.mean == pytest.approx(3.0)
 
@@ -518,8 +514,13 @@ def test_time_counts_every_rate_of_a_seed() -> None:
 def test_a_dataset_of_changed_settings_alone_or_of_no_noise_has_no_columns() -> None:
     changed = record(0.8, dataset="computers", params={"eps2": 0.7})
     clean = record(0.8, dataset="pubmed", noise="none", rate=0.0)
-    titles = [panel.title for panel in build("main", [*runs(OURS), changed, clean]).panels]
-    assert titles == ["Cora, asymmetric", "Cora, symmetric", "CiteSeer", "PubMed", "CoraFull"]
+    assert titles(build("main", [*runs(OURS), changed, clean])) == [
+        "Cora, asymmetric",
+        "Cora, symmetric",
+        "CiteSeer",
+        "PubMed",
+        "CoraFull",
+    ]
 
 
 def test_csv_tells_deviations_ranks_and_the_difference_from_the_rival() -> None:
@@ -527,10 +528,9 @@ def test_csv_tells_deviations_ranks_and_the_difference_from_the_rival() -> None:
     rows = csv.DictReader(io.StringIO(FORMATS["csv"](table)))
     (ours,) = [row for row in rows if row["row"] == "erase" and row["mean"]]
     entry = at(table, "erase")
-    assert entry.contest is not None
     assert float(ours["std"]) == pytest.approx(entry.std, rel=1e-4)
-    assert float(ours["rival_difference"]) == pytest.approx(entry.contest.difference, rel=1e-4)
-    assert entry.contest.difference < 0
+    assert float(ours["rival_difference"]) == pytest.approx(entry.rival_difference, rel=1e-4)
+    assert entry.rival_difference < 0
     assert (ours["rank"], ours["ranked"], ours["published_rank"]) == ("2", "2", "1")
 
 
@@ -552,8 +552,7 @@ def test_the_published_rank_and_deviation_are_shown() -> None:
 
 
 def test_six_columns_are_one_panel() -> None:
-    panels = build("propagation", every_cell("propagation")).panels
-    assert [panel.title for panel in panels] == ["Cora", "PubMed"]
+    assert titles(build("propagation", every_cell("propagation"))) == ["Cora", "PubMed"]
 
 
 def test_whatever_was_run_has_a_table() -> None:
@@ -565,9 +564,9 @@ def test_whatever_was_run_has_a_table() -> None:
         record(0.9, dataset="a/graph.npz", method="ce", noise="none", rate=0.0),
     ]
     shown = [
-        (spot.panel.title, spot.row.label, spot.place.label, spot.entry.mean)
-        for spot in build("own", records).spots()
-        if spot.entry.runs
+        (cell.panel, cell.label, cell.place, cell.mean)
+        for cell in build("own", records).cells.itertuples()
+        if cell.runs
     ]
     assert shown == [
         ("Cora", "CE", "sym 0.3, 4 labels a class", 40),

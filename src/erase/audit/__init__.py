@@ -12,20 +12,20 @@ from erase.audit.decision import Agreement, Decision, Estimate
 from erase.audit.detectors import DETECTORS
 from erase.audit.out_of_fold import OutOfFold
 from erase.audit.result import Audit
-from erase.audit.run import FOLDS, JUDGE, JUDGE_EPOCHS, audit, judge_params
+from erase.audit.run import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
 
 __all__ = [
+    "DEFAULT_METHOD",
     "DETECTORS",
     "FOLDS",
-    "JUDGE",
-    "JUDGE_EPOCHS",
+    "MAX_EPOCHS",
     "Agreement",
     "Audit",
     "Decision",
     "Estimate",
     "OutOfFold",
     "audit",
-    "judge_params",
+    "audit_params",
 ]
 
 

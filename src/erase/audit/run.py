@@ -1,4 +1,4 @@
-"""The audit: judges, decision and neighbours put together."""
+"""The audit: out-of-fold models, decision and neighbours put together."""
 
 import platform
 import sys
@@ -17,21 +17,21 @@ from erase.audit.out_of_fold import OutOfFold, out_of_sample
 from erase.audit.result import Audit
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import METHODS, NodeClassifier
+from erase.methods import NodeClassifier, build_method, default_params
 from erase.methods.base import SHARE, resolve_device
 from erase.version import __version__
 
-# What an audit takes that is told nothing else, in Python, by command and in studies.
-JUDGE = "relabelling"
+# Defaults of an audit, the same in Python, on the command line and in studies.
+DEFAULT_METHOD = "relabelling"
 FOLDS = 5
-# Most epochs of a judge that is given by its name: an audit trains one for every fold.
-JUDGE_EPOCHS = 150
+# Most epochs of a method given by its name: an audit trains one model per fold.
+MAX_EPOCHS = 150
 
 
 def audit(
     graph: Any,
     *,
-    method: str | NodeClassifier = JUDGE,
+    method: str | NodeClassifier = DEFAULT_METHOD,
     folds: int = FOLDS,
     max_false_alarms: float = 0.2,
     seed: int = 0,
@@ -46,18 +46,18 @@ def audit(
 
     Args:
         graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
-        method: the judge: a name in ``METHODS``, which trains for at most `JUDGE_EPOCHS` epochs, or
-            a method with its own parameters, seed and device.
-        folds: how many judges; each label is judged by one that neither trained on it nor chose its
-            epoch by it.
+        method: of the out-of-fold models: a name in ``METHODS``, which trains for at most
+            `MAX_EPOCHS` epochs, or a method with its own parameters, seed and device.
+        folds: how many models; each label is predicted by one that neither trained on it nor chose
+            its epoch by it.
         max_false_alarms: the largest expected share of right labels among those flagged. Only a
             label for which another class is more probable is ever flagged.
-        seed: of the folds, of a judge given by its name, and of the intervals.
-        device: "auto", "cpu" or "cuda", of a judge given by its name.
+        seed: of the folds, of a method given by its name, and of the intervals.
+        device: "auto", "cpu" or "cuda", of a method given by its name.
         progress: show what was done to the graph, models, epochs and time left.
     """
     start = time.perf_counter()
-    judge = _judge(method, seed, device)
+    model = _model(method, seed, device)
     if not SHARE.accepts(max_false_alarms):
         raise EraseError(
             "max_false_alarms, a share from 0 to 1",
@@ -68,7 +68,7 @@ def audit(
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)
-    out_of_fold = out_of_sample(task, judge, folds, seed, progress=progress)
+    out_of_fold = out_of_sample(task, model, folds, seed, progress=progress)
     labelled = out_of_fold.given >= 0
     pred_probs = out_of_fold.proba.astype(np.float64)
     pred_probs /= pred_probs.sum(1, keepdims=True)
@@ -91,12 +91,12 @@ def audit(
         edge_index=edge_index,
         node_names=None if task.node_names is None else tuple(task.node_names),
         settings={
-            "method": type(judge).__name__,
-            "parameters": judge.get_params(deep=False),
+            "method": type(model).__name__,
+            "parameters": model.get_params(deep=False),
             "folds": made,
             "seed": seed,
             "max_false_alarms": max_false_alarms,
-            "device": str(resolve_device(judge.device)),
+            "device": str(resolve_device(model.device)),
             "versions": {
                 "erase": __version__,
                 "torch": str(torch.__version__),
@@ -108,30 +108,24 @@ def audit(
     )
 
 
-def judge_params(method: str) -> dict[str, Any]:
-    """Return what a method of that name does otherwise as a judge: fewer epochs, where it has any.
+def audit_params(method: str) -> dict[str, Any]:
+    """Return what an audit changes in a method's preset: fewer epochs, where it has any.
 
-    >>> judge_params("ce"), judge_params("label-propagation")
+    >>> audit_params("ce"), audit_params("label-propagation")
     ({'epochs': 150}, {})
     """
-    epochs = METHODS[method]().get_params(deep=False).get("epochs")
-    return {} if epochs is None else {"epochs": min(epochs, JUDGE_EPOCHS)}
+    epochs = default_params(method).get("epochs")
+    return {} if epochs is None else {"epochs": min(epochs, MAX_EPOCHS)}
 
 
-def _judge(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifier:
-    """Return the method to train, apart from the user's own."""
+def _model(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifier:
+    """Return the method to train: a copy of the user's own, or one by its name."""
     if isinstance(method, NodeClassifier):
-        judge: NodeClassifier = clone(method)
-    elif isinstance(method, str) and method in METHODS:
-        judge = METHODS[method](seed=seed, device=device, **judge_params(method))
+        model: NodeClassifier = clone(method)
     else:
-        raise EraseError(
-            f"a method among {', '.join(METHODS)}, or one with your parameters",
-            repr(method),
-            "Choose one.",
-        )
-    judge.check_params()
-    return judge
+        model = build_method(method, seed=seed, device=device, **audit_params(method))
+    model.check_params()
+    return model
 
 
 def _issues(

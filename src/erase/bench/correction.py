@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from torch_geometric.data import Data
 
-from erase.audit import audit, judge_params
+from erase.audit import audit, audit_params
 from erase.bench.records import Cell
 from erase.data.datasets import dataset_name
 from erase.errors import EraseError
-from erase.methods import METHODS
+from erase.methods import METHODS, build_method
 
-CORRECTED_BY = "corrected_by"  # among a cell's params: the judge of the audit
+CORRECTED_BY = "corrected_by"  # among a cell's params: the method of the audit
 
 
 def without_correction(cell: Cell) -> Cell:
@@ -20,23 +20,21 @@ def without_correction(cell: Cell) -> Cell:
 
 
 def check_correction(cell: Cell) -> None:
-    """Raise an EraseError for a judge that does not exist."""
-    judge = cell.params.get(CORRECTED_BY)
-    if CORRECTED_BY in cell.params and judge not in METHODS:
+    """Raise an EraseError where labels are to be corrected by a method that does not exist."""
+    method = cell.params.get(CORRECTED_BY)
+    if CORRECTED_BY in cell.params and method not in METHODS:
         raise EraseError(
             f"{CORRECTED_BY}, a method among {', '.join(METHODS)}",
-            f"{CORRECTED_BY} = {judge!r}",
+            f"{CORRECTED_BY} = {method!r}",
             "Name one, or leave it out.",
         )
 
 
 def labels_to_train(given: Data, cell: Cell, device: str) -> Data:
     """Return the labels that the method of a cell trains on: as `given`, or corrected before."""
-    judge = cell.params.get(CORRECTED_BY)
-    if judge is None:
+    method = cell.params.get(CORRECTED_BY)
+    if method is None:
         return given
-    dataset = dataset_name(cell.dataset)
-    usual = METHODS[judge].preset(
-        dataset=dataset, **judge_params(judge), seed=cell.seed, device=device
-    )
-    return audit(given, method=usual, seed=cell.seed).clean_graph(given)
+    changes = audit_params(method) | {"seed": cell.seed, "device": device}
+    model = build_method(method, dataset=dataset_name(cell.dataset), **changes)
+    return audit(given, method=model, seed=cell.seed).clean_graph(given)

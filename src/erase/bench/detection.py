@@ -14,7 +14,7 @@ from sklearn.metrics import (
 )
 from torch_geometric.data import Data
 
-from erase.audit import DETECTORS, FOLDS, JUDGE, Audit, Decision, OutOfFold, judge_params
+from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, Audit, Decision, OutOfFold, audit_params
 from erase.audit.decision import decide
 from erase.audit.detectors import Detection
 from erase.bench.records import Cell
@@ -109,10 +109,14 @@ AUDIT = "audit"
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
 # The audit has its usual judges. Its rivals have cross-entropy in full length: in the epochs of an
 # audit it judges worse, which would be no fair comparison.
-OUR_JUDGE: Mapping[str, Any] = {"judge": JUDGE, "folds": FOLDS, **judge_params(JUDGE)}
-THEIR_JUDGE: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
+AUDIT_MODEL: Mapping[str, Any] = {
+    "judge": DEFAULT_METHOD,
+    "folds": FOLDS,
+    **audit_params(DEFAULT_METHOD),
+}
+RIVAL_MODEL: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
 # One regression in the place of many: what the audit owes to its judges.
-PLAIN_JUDGE: Mapping[str, Any] = {"judge": "smoothed", "folds": FOLDS}
+PLAIN_MODEL: Mapping[str, Any] = {"judge": "smoothed", "folds": FOLDS}
 
 
 def detects(cell: Cell) -> bool:

@@ -1,8 +1,9 @@
 """FIGURES: the paper's figures, each drawn from records, with the published values beside ours."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,25 +28,27 @@ from erase.audit.report.drawing import (
     radar,
     tsne_map,
 )
+from erase.bench.frame import (
+    Runs,
+    Wanted,
+    changes_to_preset,
+    find_runs,
+    has_usual_settings,
+    preset_of,
+    run_frame,
+    with_the_runs_of_variants,
+)
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
 from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
-from erase.bench.selection import (
-    Runs,
-    Selection,
-    changes_to_preset,
-    has_usual_settings,
-    preset_of,
-    with_the_runs_of_variants,
-)
 from erase.bench.studies import BOTH, RATES, STUDIES
-from erase.bench.tables.layouts import EPOCH_TIME
 from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.errors import EraseError
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 HEAVIEST = RATES[-1]
 RIVALS = tuple(method for method in PAPER_METHODS if method != "erase")
@@ -93,10 +96,10 @@ class Summary:
 
 
 class RecordIndex:
-    """An index of the records of finished runs: find those of a dataset, noise, method and so on.
+    """The finished runs that a figure is drawn from.
 
     Args:
-        records: of two of the same cell the later one counts; those with an error are left out.
+        records: those with an error are left out.
         protocol: a name in ``PROTOCOLS``; None: any.
         paths: of the files they come from, beside which their arrays lie.
     """
@@ -106,48 +109,21 @@ class RecordIndex:
     ) -> None:
         self.protocol = protocol
         self.paths = paths
-        kept = {
-            record.cell: record
-            for record in records
-            if record.error is None and protocol in (None, record.cell.protocol)
-        }
-        self.records = list(kept.values())
-        self.selection = Selection(self.records)
+        kept = [r for r in records if r.error is None and protocol in (None, r.cell.protocol)]
+        self.cells = list(dict.fromkeys(record.cell for record in kept))
+        self.runs = run_frame(kept)
 
-    def runs(
-        self,
-        dataset: str,
-        noise: str,
-        rate: float,
-        method: str = "erase",
-        params: Mapping[str, Any] | None = None,
-        labels_per_class: int | None = None,
-        score: str = "test_accuracy",
-    ) -> Runs:
-        """Return a score of the runs of a row, see `Selection.runs`."""
-        return self.selection.runs(
-            lambda record: record.scores.get(score),
-            dataset=dataset,
-            noise=noise,
-            rate=rate,
-            method=method,
-            params=params,
-            labels_per_class=labels_per_class,
-        )
+    def find(self, wanted: Mapping[K, Wanted]) -> dict[K, Runs]:
+        """Return the runs of each point by its key, see `find_runs`."""
+        return dict(zip(wanted, find_runs(self.runs, list(wanted.values())), strict=True))
 
-    def summary(self, *row: Any, **more: Any) -> Summary | None:
-        """Return the mean of a score over the `runs` of a row; None where there is none."""
-        return Summary.of(self.runs(*row, **more))
+    def summaries(self, wanted: Mapping[K, Wanted]) -> dict[K, "Summary | None"]:
+        """Return the mean over the runs of each point by its key; None where there is no run."""
+        return {key: Summary.of(runs) for key, runs in self.find(wanted).items()}
 
-    def usual_cells(self, **wanted: Any) -> Iterator[Cell]:
-        """Return the cells with a method's usual settings whose fields have the `wanted` values."""
-        return (cell for cell in self.cells(**wanted) if has_usual_settings(cell))
-
-    def cells(self, **wanted: Any) -> Iterator[Cell]:
-        """Return the cells whose fields have the `wanted` values."""
-        for record in self.records:
-            if all(getattr(record.cell, name) == value for name, value in wanted.items()):
-                yield record.cell
+    def datasets(self, method: str = "erase") -> list[str]:
+        """Return the datasets that a method was run on, the paper's first and in its order."""
+        return _ordered(cell.dataset for cell in self.cells if cell.method == method)
 
     def arrays(self, cell: Cell) -> dict[str, NDArray[Any]] | None:
         """Return what a study kept of a run: z [n, D], y [n], nodes [n]; None without a file."""
@@ -282,22 +258,27 @@ def _note(
 # Methods against each other -----------------------------------------------------------------------
 
 
+def _accuracies(
+    index: RecordIndex, datasets: Iterable[str], rates: Iterable[float]
+) -> dict[tuple[str, str, float, str], Summary | None]:
+    """Return the test accuracy of the paper's methods by dataset, noise, rate and method."""
+    keys = product(datasets, BOTH, rates, ("erase", *RIVALS))
+    return index.summaries({key: Wanted("test_accuracy", *key) for key in keys})
+
+
 def _radar(index: RecordIndex) -> Figure | None:
-    datasets = _ordered(c.dataset for c in index.cells(method="erase", rate=HEAVIEST))
+    found = _accuracies(index, index.datasets(), [HEAVIEST])
     spokes = [
         (dataset, noise)
-        for dataset in datasets
-        for noise in BOTH
-        if index.summary(dataset, noise, HEAVIEST) is not None
+        for dataset, noise in product(index.datasets(), BOTH)
+        if found[dataset, noise, HEAVIEST, "erase"] is not None
     ]
     if not spokes:
         return None
     runs: list[int] = []
     series: list[Line | None] = []
     for method in ("erase", *RIVALS):
-        points: dict[float, Summary | None] = {
-            i: index.summary(*spoke, HEAVIEST, method) for i, spoke in enumerate(spokes)
-        }
+        points = {float(i): found[*spoke, HEAVIEST, method] for i, spoke in enumerate(spokes)}
         series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
     told = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
     series.append(_published_line("ERASE, published", _LOOKS["erase"], told))
@@ -308,10 +289,11 @@ def _radar(index: RecordIndex) -> Figure | None:
 
 def _gains(index: RecordIndex) -> Figure | None:
     runs: list[int] = []
+    accuracies = _accuracies(index, index.datasets(), RATES)
 
     def bar(dataset: str, noise: str, rate: float) -> Bar | None:
-        ours = index.summary(dataset, noise, rate)
-        theirs = {method: index.summary(dataset, noise, rate, method) for method in RIVALS}
+        ours = accuracies[dataset, noise, rate, "erase"]
+        theirs = {method: accuracies[dataset, noise, rate, method] for method in RIVALS}
         found = {method: summary for method, summary in theirs.items() if summary is not None}
         if ours is None or not found:
             return None
@@ -325,7 +307,7 @@ def _gains(index: RecordIndex) -> Figure | None:
     def row(dataset: str, noise: str) -> list[Bar]:
         return [found for rate in RATES if (found := bar(dataset, noise, rate)) is not None]
 
-    rows = _by_dataset((c.dataset for c in index.cells(method="erase")), row)
+    rows = _by_dataset(index.datasets(), row)
     if not rows:
         return None
     panels = {_title(dataset, noise): rows[dataset][noise] for noise in BOTH for dataset in rows}
@@ -347,18 +329,25 @@ def _published_gain(dataset: str, noise: str, rate: float) -> float | None:
 
 
 def _train_size(index: RecordIndex) -> Figure | None:
-    cells = [c for c in index.usual_cells() if c.labels_per_class is not None]
+    cells = [c for c in index.cells if c.labels_per_class is not None and has_usual_settings(c)]
     sizes = sorted({c.labels_per_class for c in cells if c.labels_per_class is not None})
+    places = sorted({(c.dataset, c.noise, c.rate) for c in cells})
+    keys = product(places, ("erase", *RIVALS), sizes)
+    found = index.summaries(
+        {
+            (place, method, size): Wanted("test_accuracy", *place, method, {}, size)
+            for place, method, size in keys
+        }
+    )
     runs: list[int] = []
     panels = {}
     for dataset in _ordered(c.dataset for c in cells):
-        for noise, rate in sorted({(c.noise, c.rate) for c in cells if c.dataset == dataset}):
+        for place in (place for place in places if place[0] == dataset):
             series: list[Line | None] = []
             for method in ("erase", *RIVALS):
-                points: dict[float, Summary | None] = {
-                    size: index.summary(dataset, noise, rate, method, {}, size) for size in sizes
-                }
+                points = {float(size): found[place, method, size] for size in sizes}
                 series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
+            _, noise, rate = place
             panels[f"{_title(dataset, noise)} φ = {rate:g}"] = _present(*series)
     if not any(panels.values()):
         return None
@@ -367,24 +356,30 @@ def _train_size(index: RecordIndex) -> Figure | None:
 
 
 def _time(index: RecordIndex) -> Figure | None:
-    timed = [
-        record
-        for record in index.records
-        if EPOCH_TIME.read(record) is not None
-        and record.cell.method in METHOD_NAMES
-        and record.cell.labels_per_class is None
-        and has_usual_settings(record.cell)
+    runs = index.runs
+    timed = runs[
+        runs["ms_per_epoch"].notna()
+        & runs["method"].isin(list(METHOD_NAMES))
+        & runs["labels_per_class"].isna()
+        & ~runs["changes"].map(bool)
     ]
-    if not timed:
+    if timed.empty:
         return None
-    batches = {record.batch or 1 for record in timed}
-    panels: dict[str, dict[str, dict[str, float]]] = {}
-    for machine in sorted({record.machine for record in timed}):
-        here = [(r.cell.method, r.cell.dataset) for r in timed if r.machine == machine]
-        panels[machine] = {}
-        for method, dataset in dict.fromkeys(here):
-            row = panels[machine].setdefault(METHOD_NAMES[method], {})
-            row[dataset_name(dataset)] = _epoch_time(index, machine, method, dataset)
+    keys = timed[["machine", "method", "dataset"]].drop_duplicates().itertuples(index=False)
+    found = index.find(
+        {
+            (machine, method, dataset): Wanted(
+                "ms_per_epoch", dataset, "any", None, method, machine=machine
+            )
+            for machine, method, dataset in keys
+        }
+    )
+    panels: dict[str, dict[str, dict[str, float]]] = {
+        machine: {} for machine in sorted(set(timed["machine"]))
+    }
+    for (machine, method, dataset), times in found.items():
+        row = panels[machine].setdefault(METHOD_NAMES[method], {})
+        row[dataset_name(dataset)] = float(np.median(list(times.values())))
     told = published()["time"].values
     panels["published: RTX 3090"] = {
         METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
@@ -394,7 +389,8 @@ def _time(index: RecordIndex) -> Figure | None:
     names = {name for methods in panels.values() for row in methods.values() for name in row}
     shown = [dataset_name(d) for d in _PAPER_ORDER if dataset_name(d) in names]
     looks = dict(zip([*shown, *sorted(names - set(shown))], _DATASET_LOOKS, strict=False))
-    few, many = min(batches), max(batches)
+    batches = timed["batch"].fillna(1).astype(int)
+    few, many = batches.min(), batches.max()
     together = f"{few} to {many}" if few < many else f"{many}"
     share = "" if many == 1 else f", {together} trained together, each its share"
     note = f"median over runs{share}. Ours with selection, published: forward and backward"
@@ -404,16 +400,6 @@ def _time(index: RecordIndex) -> Figure | None:
     return dots(panels, rows, looks, x_label="milliseconds per epoch", note=note)
 
 
-def _epoch_time(index: RecordIndex, machine: str, method: str, dataset: str) -> float:
-    """Return the median time of an epoch in milliseconds, over all runs on a machine."""
-
-    def read(record: Record) -> float | None:
-        return EPOCH_TIME.read(record) if record.machine == machine else None
-
-    runs = index.selection.runs(read, dataset=dataset, noise="any", rate=None, method=method)
-    return float(np.median(list(runs.values())))
-
-
 # ERASE by its parameters --------------------------------------------------------------------------
 
 
@@ -421,19 +407,25 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[RecordIndex], 
     """Return the figure of test accuracy over a parameter: φ = 0.5 strong, the rest light."""
 
     def draw(index: RecordIndex) -> Figure | None:
-        cells = [c for c in index.cells(method="erase") if parameter in c.params]
+        cells = [c for c in index.cells if c.method == "erase" and parameter in c.params]
         runs: list[int] = []
 
         def series(dataset: str, noise: str) -> list[Line]:
             named = {c.params[parameter] for c in cells if c.dataset == dataset}
             values = sorted({*named, preset_of("erase", dataset)[parameter]})
-            rows = [{parameter: value} for value in values]
-            changes = [changes_to_preset("erase", dataset, row) for row in rows]
+            changes = [changes_to_preset("erase", dataset, {parameter: v}) for v in values]
+            tried = index.find(
+                {
+                    (rate, v): Wanted(
+                        "test_accuracy", dataset, noise, rate, "erase", {parameter: v}
+                    )
+                    for rate, v in product(_RATE_LOOKS, values)
+                }
+            )
             found = []
             for rate, look in _RATE_LOOKS.items():
-                tried = [index.runs(dataset, noise, rate, "erase", row) for row in rows]
-                means = map(Summary.of, with_the_runs_of_variants(tried, changes))
-                points: dict[float, Summary | None] = dict(zip(values, means, strict=True))
+                same = with_the_runs_of_variants([tried[rate, v] for v in values], changes)
+                points = dict(zip(values, map(Summary.of, same), strict=True))
                 ours = _line(f"φ = {rate:g}", look, points, runs)
                 told = None
                 if ours is not None and rate == HEAVIEST:
@@ -463,15 +455,13 @@ def _guidance(index: RecordIndex) -> Figure | None:
     def series(dataset: str, noise: str) -> list[Line]:
         found = []
         for row, (name, score, look) in kinds.items():
-            points: dict[float, Summary | None] = {
-                rate: index.summary(dataset, noise, rate, score=score) for rate in RATES
-            }
+            points = index.summaries({rate: Wanted(score, dataset, noise, rate) for rate in RATES})
             told = {rate: _published("guidance", dataset, row, noise, rate) for rate in RATES}
             if ours := _line(name, look, points, runs):
                 found += _present(ours, _published_line(f"{name}, published", look, told))
         return found
 
-    panels = _panels((c.dataset for c in index.usual_cells(method="erase")), series)
+    panels = _panels(index.datasets(), series)
     if not panels:
         return None
     return lines(panels, x_label="noise rate φ", y_label="test accuracy", note=_note(index, runs))
@@ -486,8 +476,11 @@ def _kept_embeddings(
     """Return CE's and ERASE's representations, a group for each dataset and noise."""
     cells = [
         cell
-        for cell in index.usual_cells(labels_per_class=None)
-        if cell.method in ("ce", "erase") and (rates is None or cell.rate in rates)
+        for cell in index.cells
+        if cell.method in ("ce", "erase")
+        and cell.labels_per_class is None
+        and (rates is None or cell.rate in rates)
+        and has_usual_settings(cell)
     ]
     groups = []
     for dataset in _ordered(cell.dataset for cell in cells):

@@ -5,13 +5,15 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
+import msgspec
 from filelock import FileLock, Timeout
+from msgspec.structs import asdict
 
 from erase.errors import EraseError
 
@@ -90,7 +92,7 @@ class Record:
     """
 
     cell: Cell
-    scores: Mapping[str, float | None] = field(default_factory=dict)
+    scores: Mapping[str, int | float | None] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     best_epoch: int | None = None
     epochs: int | None = None
@@ -108,22 +110,16 @@ class Record:
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, line: str) -> Self:
-        """Return the record of a line; any line that is not one raises ValueError."""
-        content = json.loads(line)
-        if not isinstance(content, dict):
-            raise ValueError("no JSON object")
-        known = {*_CELL_FIELDS, *_OWN_FIELDS}
-        if missing := sorted(known - set(content)):
-            raise ValueError(f"no {', '.join(missing)}")
-        if unknown := sorted(set(content) - known):
-            raise ValueError(f"unknown {', '.join(unknown)}")
-        cell = Cell(**{name: content[name] for name in _CELL_FIELDS})
-        return cls(cell, **{name: content[name] for name in _OWN_FIELDS})
+    def from_json(cls, line: str | bytes) -> Self:
+        """Return the record of a line; a line that is not one raises msgspec's DecodeError."""
+        content = asdict(_LINE.decode(line))
+        cell = Cell(**{name: content.pop(name) for name in _CELL_FIELDS})
+        return cls(cell, **content)
 
 
-_CELL_FIELDS = [f.name for f in fields(Cell)]
-_OWN_FIELDS = [f.name for f in fields(Record) if f.name != "cell"]
+_CELL_FIELDS = get_type_hints(Cell)
+_FIELDS = [(k, v) for k, v in (_CELL_FIELDS | get_type_hints(Record)).items() if k != "cell"]
+_LINE = msgspec.json.Decoder(msgspec.defstruct("Line", _FIELDS, forbid_unknown_fields=True))
 
 
 def _finite(value: float | None) -> float | None:
@@ -147,8 +143,8 @@ def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
     found: dict[Cell, Record] = {}
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            record = Record.from_json(line.decode())
-        except (ValueError, TypeError) as error:
+            record = Record.from_json(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EraseError(
                 f"a record of `erase bench` in every line of {path}",
                 f"line {number}: {error}",

@@ -47,7 +47,7 @@ from erase.data.labels import encode_labels
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import METHODS, NodeClassifier
+from erase.methods import NodeClassifier, build_method, default_params
 from erase.methods.base import resolve_device
 from erase.nn.coding import log_ntvr, rate_ntvr
 from erase.version import __version__
@@ -223,17 +223,11 @@ def _kinship(cell: Cell) -> str:
 
 
 def method_of(cell: Cell, device: str) -> NodeClassifier:
-    """Return the method of a cell, told the noise rate if it asks for it, and nothing else."""
+    """Return the method of a cell, with the noise rate if it is a parameter of the method."""
     cell = without_correction(cell)
-    method = METHODS[cell.method]
-    told = {"noise_rate": cell.rate} if "noise_rate" in _defaults(method) else {}
-    changes = {**told, **cell.params, "seed": cell.seed, "device": device}
-    return method.preset(dataset=dataset_name(cell.dataset), **changes)
-
-
-def _defaults(method: type[NodeClassifier]) -> dict[str, Any]:
-    defaults: dict[str, Any] = method().get_params(deep=False)
-    return defaults
+    rate = {"noise_rate": cell.rate} if "noise_rate" in default_params(cell.method) else {}
+    changes = {**rate, **cell.params, "seed": cell.seed, "device": device}
+    return build_method(cell.method, dataset=dataset_name(cell.dataset), **changes)
 
 
 def run_batch(batch: Batch) -> list[Result]:
@@ -372,7 +366,7 @@ def _shift_scores(noisy: NodeClassifier, clean: NodeClassifier, device: str) -> 
 
 def _departures(model: NodeClassifier) -> dict[str, Any]:
     """Return the parameters that are not the defaults."""
-    defaults = _defaults(type(model))
+    defaults = type(model)().get_params(deep=False)
     return {
         name: value
         for name, value in model.get_params(deep=False).items()

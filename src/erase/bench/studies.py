@@ -1,22 +1,24 @@
 """STUDIES: which cells an experiment consists of, as data; or read from a TOML file."""
 
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from erase.audit import JUDGE
+from msgspec import Meta, Struct, ValidationError, convert
+
+from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
     AUDIT,
+    AUDIT_MODEL,
     DETECTING,
-    OUR_JUDGE,
-    PLAIN_JUDGE,
-    THEIR_JUDGE,
+    PLAIN_MODEL,
+    RIVAL_MODEL,
     DetectionSetup,
     detects,
 )
@@ -25,7 +27,7 @@ from erase.bench.run import PROTOCOLS
 from erase.data.datasets import DATASETS, dataset_name
 from erase.data.noise import NOISES
 from erase.errors import EraseError
-from erase.methods import METHODS
+from erase.methods import METHODS, build_method, default_params
 from erase.methods.erase import RECIPES
 from erase.methods.relabelling.smoothing import VIEWS
 
@@ -38,11 +40,12 @@ class Grid:
         datasets: names in ``DATASETS``, or files that :func:`erase.data.files.read_graph` reads.
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
-        methods: names in ``METHODS``, or in ``DETECTING``, with a ``judge`` among the params.
+        methods: names in ``METHODS``, or in ``DETECTING``, with their out-of-fold model as
+            ``judge`` among the params.
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
         params: values to try of a method's parameters, by name; all combinations. The values of
-            ``corrected_by`` are judges of an audit, see :mod:`erase.bench.correction`.
+            ``corrected_by`` are methods of an audit, see :mod:`erase.bench.correction`.
         labels_per_class: training labels kept of each class; None: all of the split.
     """
 
@@ -54,6 +57,12 @@ class Grid:
     protocols: Sequence[str] = ("paper",)
     params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     labels_per_class: Sequence[int | None] = (None,)
+
+    @property
+    def size(self) -> int:
+        """The number of combinations."""
+        lists = [getattr(self, f.name) for f in fields(self) if f.name != "params"]
+        return prod(map(len, [*lists, *self.params.values()]))
 
     def cells(self) -> Iterable[Cell]:
         """Return the cells; those that can be trained together stand together."""
@@ -298,9 +307,9 @@ STUDIES: dict[str, Study] = {
                 {name: (value,) for name, value in judge.items()},
             )
             for judge, detecting in (
-                (OUR_JUDGE, DETECTING),
-                (THEIR_JUDGE, DETECTING),
-                (PLAIN_JUDGE, (AUDIT,)),
+                (AUDIT_MODEL, DETECTING),
+                (RIVAL_MODEL, DETECTING),
+                (PLAIN_MODEL, (AUDIT,)),
             )
         ),
     ),
@@ -314,7 +323,7 @@ STUDIES: dict[str, Study] = {
                 CORRECTED,
                 range(5),
                 ("honest",),
-                {CORRECTED_BY: (JUDGE,)},
+                {CORRECTED_BY: (DEFAULT_METHOD,)},
             ),
         ),
     ),
@@ -344,12 +353,61 @@ STUDIES: dict[str, Study] = {
 }
 
 
+MAX_CELLS = 1_000_000
+Names = str | Annotated[tuple[str, ...], Meta(min_length=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seed = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1, le=MAX_CELLS)]
+Scalar = str | int | float | bool
+
+
+class _GridFile(Struct, forbid_unknown_fields=True):
+    """A ``[[grid]]`` of a study's file: a `Grid` in which one value may stand for a list of it."""
+
+    datasets: Names
+    noises: Names
+    methods: Names
+    rates: Share | Annotated[tuple[Share, ...], Meta(min_length=1)] | None = None
+    seeds: Count | Annotated[tuple[Seed, ...], Meta(min_length=1)] = 5
+    protocols: Names = ("paper",)
+    params: dict[str, Scalar | Annotated[tuple[Scalar, ...], Meta(min_length=1)]] = {}
+    labels_per_class: Count | Annotated[tuple[Count, ...], Meta(min_length=1)] | None = None
+
+    def to_grid(self) -> Grid:
+        noises = _listed(self.noises)
+        if self.rates is None and noises != ("none",):
+            raise ValidationError("Object missing required field `rates` - at `$.grid`")
+        return Grid(
+            _listed(self.datasets),
+            noises,
+            _listed(self.rates or 0.0),
+            _listed(self.methods),
+            tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds,
+            _listed(self.protocols),
+            {name: _listed(values) for name, values in self.params.items()},
+            _listed(self.labels_per_class),
+        )
+
+
+class _StudyFile(Struct, forbid_unknown_fields=True):
+    """A study's file, see `Study`."""
+
+    grid: Annotated[tuple[_GridFile, ...], Meta(min_length=1)]
+    summary: str = ""
+    shift: bool = False
+    keep_embeddings: bool = False
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def read_study(name: str) -> Study:
     """Return a study by its name in `STUDIES`, or from a ``.toml`` file of the same shape.
 
     A file has a ``summary``, the switches of a `Study`, and one table ``[[grid]]`` or more with the
     fields of a `Grid`; ``seeds`` is a list, or how many to count from 0; a single value may stand
-    for a list of one.
+    for a list of one. A study has at most `MAX_CELLS` cells.
     """
     if name in STUDIES:
         return STUDIES[name]
@@ -361,98 +419,17 @@ def read_study(name: str) -> Study:
     if not path.is_file():
         raise EraseError("a .toml file", f"{name}, which is not there", "Check the path.")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = convert(tomllib.loads(path.read_text(encoding="utf-8")), _StudyFile)
+        grids = tuple(grid.to_grid() for grid in file.grid)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise EraseError(f"TOML in {name}", str(error), "Correct the file.") from None
-    return _study(content, name)
-
-
-def _study(content: dict[str, Any], source: str) -> Study:
-    known = [f.name for f in fields(Study) if f.name != "grids"]
-    _check_keys(content, [*known, "grid"], source)
-    grids = content.pop("grid", [])
-    if not isinstance(grids, list) or not grids or not all(isinstance(g, dict) for g in grids):
+    except ValidationError as error:
+        raise EraseError(f"a study in {name}", str(error), "Correct that field.") from None
+    if (cells := sum(grid.size for grid in grids)) > MAX_CELLS:
         raise EraseError(
-            f"one table [[grid]] or more in {source}", f"grid = {grids!r}", "Add the table."
+            f"at most {MAX_CELLS:,} cells in {name}", f"{cells:,}", "Split it into several studies."
         )
-    for key, kind in {"summary": str, "shift": bool, "keep_embeddings": bool}.items():
-        if not isinstance(value := content.get(key, kind()), kind):
-            raise _wrong(key, source, "text" if kind is str else "true or false", value)
-    content.setdefault("summary", Path(source).stem)
-    return Study(grids=tuple(_grid(grid, source) for grid in grids), **content)
-
-
-def _grid(content: dict[str, Any], source: str) -> Grid:
-    _check_keys(content, [f.name for f in fields(Grid)], f"a [[grid]] of {source}")
-    needed = {"datasets", "noises", "methods"}
-    if content.get("noises") in ("none", ["none"]):
-        content.setdefault("rates", 0.0)
-    if missing := sorted((needed | {"rates"}) - set(content)):
-        raise EraseError(
-            f"the keys {', '.join(sorted(needed))} and rates in a [[grid]] of {source}",
-            f"no {missing[0]}",
-            "Add it.",
-        )
-    params = content.pop("params", {})
-    if not isinstance(params, dict):
-        raise _wrong("params", source, "a table of parameters", params)
-    count = content.get("seeds")
-    if isinstance(count, int) and not isinstance(count, bool):
-        if count < 1:
-            raise _wrong("seeds", source, "a list, or how many to count from 0", count)
-        content["seeds"] = list(range(count))
-    lists = {key: _listed(key, value, source) for key, value in content.items()}
-    return Grid(
-        params={key: _listed(f"params.{key}", value, source) for key, value in params.items()},
-        **lists,
-    )
-
-
-def _name(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _whole(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool)
-
-
-_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "datasets": ("names", _name),
-    "noises": ("names", _name),
-    "methods": ("names", _name),
-    "protocols": ("names", _name),
-    "rates": ("numbers from 0 to 1", _share),
-    "seeds": ("whole numbers ≥ 0, or how many", partial(_whole, low=0)),
-    "labels_per_class": ("whole numbers ≥ 1", partial(_whole, low=1)),
-}
-
-
-def _listed(key: str, value: Any, source: str) -> tuple[Any, ...]:
-    """Return one value or a list of them as a tuple, checked."""
-    words, accepts = _VALUES.get(key, ("numbers, texts or switches", _plain))
-    values = value if isinstance(value, list) else [value]
-    if not values or not all(map(accepts, values)):
-        raise _wrong(key, source, words, value)
-    return tuple(values)
-
-
-def _wrong(key: str, source: str, words: str, value: Any) -> EraseError:
-    return EraseError(f"{key} of {source} to be {words}", f"{key} = {value!r}", f"Correct {key}.")
-
-
-def _check_keys(content: Mapping[str, Any], known: Sequence[str], source: str) -> None:
-    if unknown := sorted(set(content) - set(known)):
-        raise EraseError(
-            f"keys among {', '.join(known)} in {source}", unknown[0], "Correct or remove it."
-        )
+    return Study(file.summary or path.stem, grids, file.shift, file.keep_embeddings)
 
 
 CHOICES = ("dataset", "noise", "rate", "method", "protocol", "seed")
@@ -496,7 +473,7 @@ def _written(value: str | float) -> str:
 
 
 def check(study: Study, cells: Iterable[Cell]) -> None:
-    """Raise an EraseError for the first of the `cells` that no registry knows how to run."""
+    """Raise an EraseError for the first of the `cells` that cannot be run."""
     registries: dict[str, Collection[str]] = {
         "noise": [*NOISES, "none"],
         "method": [*METHODS, *DETECTING],
@@ -525,13 +502,12 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
             cell = DetectionSetup.of(cell).judge
         check_correction(cell)
         cell = without_correction(cell)
-        method = METHODS[cell.method]
-        known = set(method().get_params(deep=False)) - {"seed", "device"}
-        if unknown := sorted(set(cell.params) - known):
+        known = default_params(cell.method).keys() - {"seed", "device"}
+        if unknown := sorted(cell.params.keys() - known):
             raise EraseError(
                 f"params of {cell.method} among {', '.join(sorted(known))}",
                 unknown[0],
-                "Correct the name; seeds and device have places of their own.",
+                "Correct the name; seeds and device are set elsewhere.",
             )
         if study.shift and "eps2" not in known:
             raise EraseError(
@@ -539,5 +515,5 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 cell.method,
                 "Remove the method, or the switch.",
             )
-        dataset = dataset_name(cell.dataset)
-        method.preset(dataset=dataset, **cell.params, seed=cell.seed, device="cpu").check_params()
+        changes = {**cell.params, "seed": cell.seed, "device": "cpu"}
+        build_method(cell.method, dataset=dataset_name(cell.dataset), **changes).check_params()

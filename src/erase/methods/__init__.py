@@ -1,7 +1,10 @@
 """METHODS: every method by its name on the command line."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from erase.data.files import load_arrays
 from erase.errors import EraseError
@@ -32,6 +35,46 @@ METHODS: dict[str, type[NodeClassifier]] = {
 }
 
 
+def build_method(
+    name: str, recipe: str = "reference", dataset: str | None = None, **changes: Any
+) -> NodeClassifier:
+    """Return a method by its name, with its preset for a dataset and your changes.
+
+    Args:
+        name: in ``METHODS``.
+        recipe: of the method, see its ``preset``.
+        dataset: take the method's settings for this dataset; None: the general ones.
+        changes: parameters by name; they win.
+
+    >>> build_method("erase", dataset="citeseer", seed=3).eps2
+    0.4
+    """
+    known = default_params(name)
+    for parameter in changes:
+        if parameter not in known:
+            raise EraseError(
+                f"a parameter of {name} among {', '.join(known)}",
+                repr(parameter),
+                _suggestion(parameter, known),
+            )
+    return METHODS[name].preset(recipe, dataset, **changes)
+
+
+def default_params(name: str) -> dict[str, Any]:
+    """Return the parameters of a method in ``METHODS`` with their defaults."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise EraseError(
+            f"a method among {', '.join(METHODS)}", repr(name), _suggestion(str(name), METHODS)
+        )
+    defaults: dict[str, Any] = METHODS[name]().get_params(deep=False)
+    return defaults
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, known, n=3)
+    return f"Did you mean {' or '.join(near)}?" if near else "Choose one of them."
+
+
 def load_model(path: str | PathLike[str]) -> NodeClassifier:
     """Read a fitted method from a file that its `save` wrote."""
     _, metadata = load_arrays(Path(path))
@@ -46,4 +89,13 @@ def load_model(path: str | PathLike[str]) -> NodeClassifier:
     )
 
 
-__all__ = ["ERASE", "METHODS", "CrossEntropy", "NodeClassifier", "Relabelling", "load_model"]
+__all__ = [
+    "ERASE",
+    "METHODS",
+    "CrossEntropy",
+    "NodeClassifier",
+    "Relabelling",
+    "build_method",
+    "default_params",
+    "load_model",
+]

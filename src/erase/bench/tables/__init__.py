@@ -1,8 +1,8 @@
 """The paper's tables by name, filled from records, the paper's figure beside ours."""
 
-from erase.bench.tables.build import CLOSE, build, holm
-from erase.bench.tables.layouts import TABLES
+from erase.bench.tables.build import CLOSE, Table, build, holm
+from erase.bench.tables.measures import MEASURES
 from erase.bench.tables.render import FORMATS
-from erase.bench.tables.table import Table
+from erase.bench.tables.spec import TABLES
 
-__all__ = ["CLOSE", "FORMATS", "TABLES", "Table", "build", "holm"]
+__all__ = ["CLOSE", "FORMATS", "MEASURES", "TABLES", "Table", "build", "holm"]
