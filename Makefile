@@ -2,12 +2,13 @@
 # make test   lint, types, import rules and tests: what CI runs
 # make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in README.md
 # make results   docs/results.md and docs/papers100m.md from the committed records
+# make catalogue   what `erase list` shows, from the registries
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint bench profile reproduce results clean
+.PHONY: demo test test-all lint bench profile reproduce results catalogue clean
 
 demo: $(READY)
 	$(BIN)/erase demo --out demo
@@ -29,6 +30,10 @@ reproduce: $(READY)
 results: $(READY)
 	$(BIN)/python benchmarks/results.py
 	$(BIN)/python benchmarks/papers100m.py --write
+
+# names and descriptions that `erase list` and --help show without importing the registries
+catalogue: $(READY)
+	$(BIN)/python -m erase.cli.catalogue
 
 # an epoch against the straightforward implementation, and the memory of a fit
 bench: $(READY)

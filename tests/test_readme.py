@@ -13,8 +13,8 @@ import torch
 from torch_geometric.data import Data
 
 import erase
+from command_line import parsed
 from erase.bench.studies import check, read_study
-from erase.cli import _parser
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def test_every_command_shown_is_understood() -> None:
     ]
     assert len(shown) >= 4
     for words in shown:
-        assert callable(_parser().parse_args(words[1:]).run)
+        assert parsed(*words[1:])
 
 
 def test_the_study_shown_can_be_run(tmp_path: Path) -> None:
