@@ -49,9 +49,7 @@ def audit_graph(
     deterministic: options.Deterministic = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to.  [default: out/GRAPH-audit]")
-    ] = None,
+    out: Annotated[Path | None, options.target("out/GRAPH-audit")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -127,4 +125,4 @@ def _detection_text(noise: str, scores: dict[str, float]) -> str:
     counts = f"{scores['mislabelled']} of {scores['labels']} labels"
     shares = {key: value for key, value in scores.items() if isinstance(value, float)}
     shown = ", ".join(f"{key.replace('_', ' ')} {value:.3f}" for key, value in shares.items())
-    return f"{noise} made {counts} wrong. Against the true labels: {shown}."
+    return f"{noise} made {counts} wrong. Against the truth: {shown}."

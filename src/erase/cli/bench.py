@@ -32,7 +32,7 @@ def run_study(
     jobs: Annotated[int, options.count("Processes to run at once.")] = 1,
     threads: Annotated[
         int | None,
-        options.count("Threads of each process.  [default: cores / jobs, at most OMP_NUM_THREADS]"),
+        options.count("Threads of each process.", "cores / jobs, at most OMP_NUM_THREADS"),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -41,7 +41,7 @@ def run_study(
     batch: Annotated[
         int | None,
         options.count(
-            f"Most cells to train together.  [default: 1 on a CPU, {default('GPU batch')} on a GPU]"
+            "Most cells to train together.", f"1 on a CPU, {default('GPU batch')} on a GPU"
         ),
     ] = None,
     retry: Annotated[
@@ -54,7 +54,7 @@ def run_study(
     precision: options.Precision = "float32",
     deterministic: options.Deterministic = False,
     out: Annotated[
-        Path | None, typer.Option(help="File of records to write.  [default: out/STUDY.jsonl]")
+        Path | None, options.target("out/STUDY.jsonl", "File of records to write.")
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -42,7 +42,7 @@ def read_registries() -> dict[str, dict[str, Any]]:
     from erase.bench.figures import FIGURES
     from erase.bench.runner import GPU_BATCH
     from erase.bench.studies import CHOICES, STUDIES
-    from erase.bench.tables import FORMATS, TABLES
+    from erase.bench.tables import TABLES
     from erase.data.datasets import DATASETS
     from erase.data.noise import NOISES
     from erase.methods import METHODS
@@ -76,7 +76,6 @@ def read_registries() -> dict[str, dict[str, Any]]:
         "audit folds": FOLDS,
         "audit epochs": MAX_EPOCHS,
         "GPU batch": GPU_BATCH,
-        "table formats": list(FORMATS),
         "keys of cells": list(CHOICES),
     }
     return {"lists": lists, "defaults": defaults}

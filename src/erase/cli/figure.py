@@ -3,28 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from erase.cli import options
 from erase.cli.output import starting
 
 
 def draw(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            callback=options.among("figures"),
-            show_default=False,
-            help="Name of a figure (see `erase list figures`).",
-        ),
-    ],
+    name: Annotated[str, options.named("figures")],
     records: options.Records,
     *,
     protocol: options.ProtocolName = "paper",
-    out: Annotated[
-        Path | None, typer.Option(help="File to write, .svg or .png.  [default: NAME.svg]")
-    ] = None,
+    out: Annotated[Path | None, options.target("NAME.svg", "File to write, .svg or .png.")] = None,
 ) -> None:
     """Draw a figure of the paper from records.
 

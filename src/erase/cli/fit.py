@@ -51,16 +51,16 @@ def fit_method(
     draw: Annotated[
         Literal["redrawn", "fixed"] | None,
         typer.Option(
-            help="With --noise: draw it from the seed, or use the published draw.  "
-            "[default: redrawn]"
+            help="With --noise: draw it from the seed, or use the published draw.",
+            show_default="redrawn",
         ),
     ] = None,
     validation: Annotated[
         Literal["clean", "noisy", "none"] | None,
         typer.Option(
-            help="With --noise: validation labels stay clean, are corrupted too, or are not used.  "
-            "[default: clean, as in the paper, where they only choose the epoch; noisy for a "
-            "method that trains on them]"
+            help="With --noise: validation labels stay clean, are corrupted too, or are not used. "
+            "In the paper they are clean and only choose the epoch.",
+            show_default="clean; noisy for a method that trains on them",
         ),
     ] = None,
     clean: Annotated[
@@ -80,9 +80,7 @@ def fit_method(
     deterministic: options.Deterministic = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to.  [default: out/GRAPH-METHOD]")
-    ] = None,
+    out: Annotated[Path | None, options.target("out/GRAPH-METHOD")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -6,14 +6,8 @@ from typing import Annotated
 import typer
 
 from erase.cli.catalogue import catalogue, entries
+from erase.cli.options import among
 from erase.cli.output import print_names
-
-
-def _check_kind(value: str | None) -> str | None:
-    kinds = catalogue()["lists"]
-    if value is not None and value not in kinds:
-        raise typer.BadParameter(f"{value!r} is not among {', '.join(kinds)}")
-    return value
 
 
 def list_entries(
@@ -21,7 +15,7 @@ def list_entries(
         str | None,
         typer.Argument(
             metavar="KIND",
-            callback=_check_kind,
+            callback=among(catalogue()["lists"]),
             show_default=False,
             help=f"{', '.join(catalogue()['lists'])}. Without it, the kinds are listed.",
         ),

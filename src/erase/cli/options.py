@@ -1,7 +1,7 @@
 """Options that several commands have, and what their values mean."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from erase.methods import NodeClassifier
 
 
-def among(kind: str) -> Callable[[str | None], str | None]:
-    """Return a check that the value of an option is a name of this kind."""
+def among(known: Collection[str]) -> Callable[[str | None], str | None]:
+    """Return a check that the value of an option is one of the `known` names."""
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in entries(kind):
-            near = get_close_matches(value, entries(kind), n=1)
+        if value is not None and value not in known:
+            near = get_close_matches(value, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise typer.BadParameter(f"{value!r} is not among {names(kind)}.{hint}")
+            raise typer.BadParameter(f"{value!r} is not among {', '.join(known)}.{hint}")
         return value
 
     return check
@@ -40,13 +40,26 @@ def at_least_one(value: int | None) -> int | None:
 
 def choice(kind: str, help: str) -> Any:
     """Return an option whose value is a name of this kind."""
-    metavar = kind.removesuffix("s").upper()
-    return typer.Option(metavar=metavar, callback=among(kind), help=f"{help}: {names(kind)}.")
+    metavar, help = kind.removesuffix("s").upper(), f"{help}: {names(kind)}."
+    return typer.Option(metavar=metavar, callback=among(entries(kind)), help=help)
 
 
-def count(help: str) -> Any:
-    """Return an option whose value is a positive number."""
-    return typer.Option(callback=at_least_one, help=help)
+def named(kind: str) -> Any:
+    """Return an argument whose value is a name of this kind."""
+    help = f"A name of `erase list {kind}`."
+    return typer.Argument(
+        metavar="NAME", callback=among(entries(kind)), show_default=False, help=help
+    )
+
+
+def count(help: str, default: str | None = None) -> Any:
+    """Return an option whose value is a positive number; `default` says what None means."""
+    return typer.Option(callback=at_least_one, help=help, show_default=default or True)
+
+
+def target(default: str, help: str = "Folder to write to.") -> Any:
+    """Return the option --out; `default` says what None means."""
+    return typer.Option("--out", help=help, show_default=default)
 
 
 def repeated(name: str, metavar: str, help: str) -> Any:
@@ -75,7 +88,7 @@ Preset = Annotated[str, choice("presets", "Preset of ERASE")]
 ProtocolName = Annotated[str, choice("protocols", "Protocol of the records to use")]
 Records = Annotated[
     list[Path],
-    typer.Argument(metavar="RECORDS...", show_default=False, help="Files of `erase bench`."),
+    typer.Argument(metavar="RECORDS", show_default=False, help="Files of `erase bench`."),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]

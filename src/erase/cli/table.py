@@ -1,7 +1,7 @@
 """``erase table``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,25 +13,20 @@ FORMATS_BY_SUFFIX = {".md": "md", ".tex": "latex", ".csv": "csv"}
 
 
 def print_table(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            callback=options.among("tables"),
-            show_default=False,
-            help="Name of a table (see `erase list tables`).",
-        ),
-    ],
+    name: Annotated[str, options.named("tables")],
     records: options.Records,
     *,
     format: Annotated[
-        Literal["md", "latex", "csv"] | None,
-        typer.Option(help="Format.  [default: that of the file name in --out, or md]"),
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            callback=options.among(FORMATS_BY_SUFFIX.values()),
+            help=f"Format: {', '.join(FORMATS_BY_SUFFIX.values())}.",
+            show_default="that of the file --out names, or md",
+        ),
     ] = None,
     protocol: options.ProtocolName = "paper",
-    out: Annotated[
-        Path | None, typer.Option(help="File to write to.  [default: standard output]")
-    ] = None,
+    out: Annotated[Path | None, options.target("standard output", "File to write to.")] = None,
 ) -> None:
     """Fill a table of the paper from records.
 
@@ -43,17 +38,16 @@ def print_table(
         from erase.bench.tables import FORMATS, build
         from erase.data.files import atomic_write
 
-    kind: str | None = format
     if out is not None and (suffix := out.suffix.lower()) in FORMATS_BY_SUFFIX:
-        kind = kind or FORMATS_BY_SUFFIX[suffix]
-        if FORMATS_BY_SUFFIX[suffix] != kind:
+        format = format or FORMATS_BY_SUFFIX[suffix]
+        if FORMATS_BY_SUFFIX[suffix] != format:
             raise EraseError(
                 f"a {suffix} file without --format, or --format {FORMATS_BY_SUFFIX[suffix]}",
-                f"--format {kind}",
+                f"--format {format}",
                 "Leave it out, or rename the file.",
             )
     rows = [record for path in records for record in read(path)]
-    text = FORMATS[kind or "md"](build(name, rows, protocol))
+    text = FORMATS[format or "md"](build(name, rows, protocol))
     if out is None:
         print(text, end="")
         return

@@ -49,9 +49,7 @@ def tune_method(
     deterministic: options.Deterministic = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write to.  [default: out/GRAPH-METHOD-tune]")
-    ] = None,
+    out: Annotated[Path | None, options.target("out/GRAPH-METHOD-tune")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
