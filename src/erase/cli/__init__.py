@@ -4,8 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from erase.cli.output import starting
-from erase.errors import EraseError
+from erase.cli.startup import starting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,7 +13,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import typer
 
         from erase.cli.app import app
-    command = typer.main.get_command(app)
+        from erase.errors import EraseError
+
+        command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with command.make_context("erase", words) as context:

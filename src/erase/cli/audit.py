@@ -8,7 +8,8 @@ import typer
 
 from erase.cli import options
 from erase.cli.catalogue import default
-from erase.cli.output import Output, audit_text, starting
+from erase.cli.output import Output, audit_text
+from erase.cli.startup import starting
 
 if TYPE_CHECKING:
     from erase.audit import Audit

@@ -7,7 +7,8 @@ import typer
 
 from erase.cli import options
 from erase.cli.catalogue import default
-from erase.cli.output import Output, interrupt_hint, starting
+from erase.cli.output import Output, interrupt_hint
+from erase.cli.startup import starting
 from erase.errors import EraseError
 
 

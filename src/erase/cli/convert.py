@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, starting
+from erase.cli.output import Output
+from erase.cli.startup import starting
 from erase.errors import EraseError
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, score_table, starting
+from erase.cli.output import Output, score_table
+from erase.cli.startup import starting
 
 
 def run_demo(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from erase.cli import options
-from erase.cli.output import starting
+from erase.cli.startup import starting
 
 
 def draw(

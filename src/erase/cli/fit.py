@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, audit_text, interrupt_hint, score_table, starting
+from erase.cli.output import Output, audit_text, interrupt_hint, score_table
+from erase.cli.startup import starting
 from erase.errors import EraseError
 from erase.version import __version__
 

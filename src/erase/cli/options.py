@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from erase.cli.catalogue import entries, names
-from erase.cli.output import starting
+from erase.cli.startup import starting
 from erase.errors import EraseError
 
 if TYPE_CHECKING:

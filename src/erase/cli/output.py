@@ -1,14 +1,10 @@
 """What commands print: results to stdout, messages and progress to stderr."""
 
 import json
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,30 +59,6 @@ class Output:
         with Progress(*columns, text_column, console=console, transient=True) as bar:
             task = bar.add_task("", total=total)
             yield lambda done, text: bar.update(task, completed=done, description=text)
-
-
-@contextmanager
-def starting() -> Iterator[None]:
-    """Leave at once on Ctrl-C while modules are imported.
-
-    A KeyboardInterrupt inside an import may be swallowed, or end in the traceback of a library.
-    """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        yield
-        return
-    signal.signal(signal.SIGINT, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"\nerase: interrupted.\n")
-    os._exit(130)
 
 
 @contextmanager

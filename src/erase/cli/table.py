@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from erase.cli import options
-from erase.cli.output import starting
+from erase.cli.startup import starting
 from erase.errors import EraseError
 
 FORMATS_BY_SUFFIX = {".md": "md", ".tex": "latex", ".csv": "csv"}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, interrupt_hint, starting
+from erase.cli.output import Output, interrupt_hint
+from erase.cli.startup import starting
 
 if TYPE_CHECKING:
     from erase.bench.tune import Trial
