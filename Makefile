@@ -3,6 +3,7 @@
 # make docs   the documentation as a site in site/
 # make bench, make profile, make reproduce   speed and published cells; see ERASE_DATA in docs/methods.md
 # make results   docs/results.md and docs/papers100m.md from the committed records
+# make catalogue   what `erase list` shows, from the registries
 VENV   := .venv
 PYTHON := python3
 BIN    := $(VENV)/bin
@@ -12,7 +13,7 @@ TESTS  := $(VENV)/.ready-test
 DOCS   := $(VENV)/.ready-docs
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint docs bench profile reproduce results clean
+.PHONY: demo test test-all lint docs bench profile reproduce results catalogue clean
 
 demo: $(READY)
 	$(BIN)/erase demo --out demo
@@ -34,6 +35,10 @@ reproduce: $(READY)
 results: $(READY)
 	$(BIN)/python benchmarks/results.py
 	$(BIN)/python benchmarks/papers100m.py --write
+
+# names and descriptions that `erase list` and --help show without importing the registries
+catalogue: $(READY)
+	$(BIN)/python -m erase.cli.catalogue
 
 # an epoch against the straightforward implementation, and the memory of a fit
 bench: $(READY)

@@ -1,8 +1,9 @@
-"""What `import erase` does, and does not do, to the process it is in."""
+"""What `import erase` and light commands do, and do not do, to the process they are in."""
 
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -20,6 +21,43 @@ def fresh(code: str, **variables: str) -> str:
 def test_importing_loads_nothing_heavy() -> None:
     code = "import erase, sys; print(sorted({'torch', 'numpy', 'sklearn'} & set(sys.modules)))"
     assert fresh(code) == "[]"
+
+
+HEAVY = ["torch", "torch_geometric", "sklearn", "pandas", "scipy", "matplotlib", "numpy"]
+COMMANDS = ("demo", "audit", "fit", "convert", "tune", "bench", "table", "figure", "list")
+KINDS = ("methods", "detectors", "datasets", "noises", "encoders", "heads", "presets", "studies",
+         "tables", "figures", "protocols")  # fmt: skip
+LIGHT = [
+    ["--help"],
+    ["--version"],
+    ["list"],
+    *(["list", kind] for kind in KINDS),
+    *([command, "--help"] for command in COMMANDS),
+]
+
+
+def test_help_and_lists_load_nothing_heavy() -> None:
+    code = f"""
+import sys
+from erase.cli import main
+for words in {LIGHT}:
+    assert main(words) == 0, words
+    loaded = sorted(set({HEAVY}) & set(sys.modules))
+    assert not loaded, (words, loaded)
+print("light")
+"""
+    assert fresh(code).endswith("light")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list", "methods"], ["fit", "--help"]])
+def test_help_and_lists_start_at_once(words: list[str]) -> None:
+    """A third of a second on an idle machine; torch alone takes several."""
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "erase", *words], check=True, capture_output=True)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 3
 
 
 def test_every_public_name_is_there_when_asked_for() -> None:

@@ -518,7 +518,7 @@ def kill_again_and_again(
 def fork() -> Any:
     """Return a context whose processes start with everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["erase.cli"])
+    context.set_forkserver_preload(["erase.cli", "erase.bench.runner"])
     return context
 
 

@@ -48,7 +48,7 @@ class Detection:
 
 
 def confidence(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
-    """Believe the judge: quality is the probability of the given label, p_y.
+    """Confidence: label quality is the predicted probability of the given label, p_y.
 
     A label is an issue where another class is more probable.
     """

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import erase
+from command_line import parsed
 from conftest import meaningless_graph, two_communities
-from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit_params
+from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
 from erase.bench.detection import score_audit
-from erase.cli import _parser, main
+from erase.cli import main
 from erase.data.files import read_json, write_graph
 from erase.methods import METHODS
 
@@ -120,7 +121,7 @@ def test_known_noise_shows_how_good_the_audit_was(
     assert f"auroc {expected['auroc']:.3f}" in printed
 
 
-def test_all_labels_are_judged_where_asked_for(
+def test_all_labels_are_audited_where_asked_for(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["audit", str(graph), "--out", str(tmp_path), *QUICK])
@@ -138,17 +139,17 @@ def test_options_reach_the_audit(
 
     def watch(task: Any, **options: Any) -> erase.Audit:
         seen.update(options)
-        return erase.audit(task, method="label-propagation", folds=2)
+        return audit(task, method="label-propagation", folds=2)
 
-    monkeypatch.setattr("erase.cli.audit", watch)
+    monkeypatch.setattr(import_module("erase.audit"), "audit", watch)
     more = ["--folds", "3", "--max-false-alarms", "0.1", "--seed", "4", "--parquet"]
     told = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
     main([*told, *more, "--set", "trust=0.3"])
     assert (tmp_path / "issues.parquet").exists()
-    judge = seen.pop("method")
+    model = seen.pop("method")
     assert seen == {"folds": 3, "max_false_alarms": 0.1, "seed": 4, "progress": False}
     expected = erase.ERASE(seed=4, trust=0.3, epochs=MAX_EPOCHS)
-    assert judge.get_params() == expected.get_params()
+    assert model.get_params() == expected.get_params()
     main([*told, "--set", "epochs=7"])
     assert seen["method"].epochs == 7
     main([*told, "--preset", "paper"])
@@ -188,14 +189,12 @@ def test_a_column_of_ids_does_not_make_right_labels_wrong(
 
 
 def test_defaults() -> None:
-    told = vars(_parser().parse_args(["audit", "g"]))
-    del told["run"]
-    assert told == {
+    assert parsed("audit", "g") == {
         "graph": "g",
         "out": None,
         "method": DEFAULT_METHOD,
         "preset": "reference",
-        "set": [],
+        "settings": [],
         "folds": FOLDS,
         "max_false_alarms": 0.2,
         "all_labels": False,
@@ -205,7 +204,6 @@ def test_defaults() -> None:
         "device": "auto",
         "json": False,
         "quiet": False,
-        "hint": "",
         "precision": "float32",
         "deterministic": False,
     }
@@ -229,7 +227,7 @@ def test_a_graph_without_errors_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert "No label is suspicious enough to be flagged." in capsys.readouterr().out
 
 
-def test_labels_that_cannot_be_judged_are_said_so(
+def test_labels_that_cannot_be_audited_are_reported_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_graph(meaningless_graph(), tmp_path / "random.npz")
@@ -251,7 +249,7 @@ def test_labels_that_cannot_be_judged_are_said_so(
     )
 
 
-def test_fit_does_not_correct_labels_that_cannot_be_judged(
+def test_fit_does_not_correct_labels_that_cannot_be_audited(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_graph(meaningless_graph(), tmp_path / "random.npz")

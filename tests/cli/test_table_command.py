@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from erase.bench.records import Cell, Record
-from erase.bench.tables import TABLES
+from erase.bench.tables import FORMATS, TABLES
 from erase.cli import main
+from erase.cli.table import FORMATS_BY_SUFFIX
 
 
 def write(path: Path, *records: Record) -> str:
@@ -43,6 +44,10 @@ def test_formats(paper: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "main", paper, "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["mean"] for row in rows if row["mean"]] == ["81"]
+
+
+def test_every_format_has_a_suffix() -> None:
+    assert list(FORMATS_BY_SUFFIX.values()) == list(FORMATS)
 
 
 def test_protocol_chooses_the_records(

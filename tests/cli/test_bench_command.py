@@ -174,7 +174,7 @@ def test_options_reach_the_runner(options: list[str], monkeypatch: pytest.Monkey
         seen.update(vars(execution), **how)
         return runner.Summary(len(cells), 0, [], 0.0)
 
-    monkeypatch.setattr("erase.cli.run_cells", look)
+    monkeypatch.setattr("erase.bench.runner.run_cells", look)
     assert main(["bench", "own.toml", "--device", "cpu", *options]) == 0
     expected = dict(vars(runner.Execution("cpu")), retry=False, progress=True)
     if options:

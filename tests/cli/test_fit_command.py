@@ -1,13 +1,13 @@
-"""The commands as a user types them: in process for speed, installed for truth."""
+"""`erase fit` as a user types it: in process for speed, installed for truth."""
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,14 @@ import pytest
 import torch
 
 import erase
+from command_line import parsed
 from conftest import two_communities
-from erase.audit import DETECTORS
 from erase.bench import Protocol, given_labels, score
-from erase.cli import _parser, _usual_method, main
-from erase.data.datasets import DATASETS
+from erase.cli import main
+from erase.cli.fit import _default_method
 from erase.data.files import read_json, write_graph
 from erase.data.folder import write_folder
-from erase.data.noise import NOISES
 from erase.methods import METHODS
-from erase.nn.encoders import ENCODERS
-from erase.nn.heads import HEADS
 
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 ERASE_SMALL = [*SMALL, "--set", "width=12"]
@@ -151,70 +148,6 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("methods", METHODS),
-        ("detectors", DETECTORS),
-        ("datasets", DATASETS),
-        ("noises", NOISES),
-        ("encoders", ENCODERS),
-        ("heads", HEADS),
-        ("presets", {"reference": 0, "paper": 0, "relabelled": 0}),
-        ("protocols", {"paper": 0, "honest": 0}),
-    ],
-)
-def test_lists_show_every_entry_of_a_registry_with_a_sentence(
-    kind: str, names: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["list", kind]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(names)
-    assert all(len(line.split()) > 2 for line in lines)
-    main(["list", kind, "--json"])
-    assert list(json.loads(capsys.readouterr().out)) == list(names)
-
-
-@pytest.mark.parametrize("kind", ["methods", "encoders"])
-def test_lists_name_the_paper_and_show_no_equation(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["list", kind, "--json"])
-    lines = json.loads(capsys.readouterr().out)
-    unpublished = {"ce", "smoothed", "relabelling"}
-    dated = {name for name, line in lines.items() if re.search(r" \(.+, (19|20)\d\d\): ", line)}
-    assert dated == set(lines) - unpublished
-    assert not [line for line in lines.values() if re.search("[=−·Σ^←₀]", line)]
-
-
-def test_demo_writes_a_report_and_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["demo", "--out", str(tmp_path), "--epochs", "3", "--device", "cpu"]) == 0
-    assert "Training on the noisy labels" in (tmp_path / "report.html").read_text()
-    told = summary(tmp_path)
-    assert set(told["scores"]) == {"relabelling", "ERASE", "cross-entropy"}
-    assert told["noise"] == "symmetric:0.4"
-    printed = capsys.readouterr().out
-    assert f"made {told['audit']['mislabelled']} of 650 labels wrong" in printed
-    for row in told["scores"].values():
-        assert f"{100 * row['test_accuracy']:.1f} %" in printed
-
-
-def test_the_demo_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, Any] = {}
-
-    def recorded(out: Path, **options: Any) -> None:
-        seen.update(options, out=out)
-        raise KeyboardInterrupt  # there is nothing to show
-
-    monkeypatch.setattr("erase.cli.run_demo", recorded)
-    arguments = ["--epochs", "2", "--seed", "3", "--rate", "0.3", "--device", "cpu", "--quiet"]
-    assert main(["demo", "--out", str(tmp_path), *arguments]) == 130
-    expected = {"epochs": 2, "seed": 3, "rate": 0.3, "device": "cpu", "progress": False}
-    assert seen == expected | {"out": tmp_path}
-
-
-@pytest.mark.parametrize(
     ("asked", "method"),
     [
         ([], "Relabelling"),
@@ -264,23 +197,22 @@ def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:
 def test_a_graphs_folder_is_fitted_by_erase(tmp_path: Path) -> None:
     folder = tmp_path / "g"
     write_folder(two_communities(), folder)
-    options = _parser().parse_args(["fit", str(folder)])
-    assert _usual_method(options) == "erase"
-    assert _usual_method(_parser().parse_args(["fit", "debian"])) == "relabelling"
-    assert _usual_method(_parser().parse_args(["fit", "debian", "--clean"])) == "erase"
+    assert _default_method(str(folder), None, [], clean=False) == "erase"
+    assert _default_method("debian", None, [], clean=False) == "relabelling"
+    assert _default_method("debian", None, [], clean=True) == "erase"
 
 
-def test_defaults_of_the_commands() -> None:
-    shared = {"seed": 0, "device": "auto", "json": False, "quiet": False, "hint": ""}
-    fit, demo = vars(_parser().parse_args(["fit", "g"])), vars(_parser().parse_args(["demo"]))
-    del fit["run"], demo["run"]
-    assert demo == shared | {"out": Path("demo"), "rate": 0.4, "epochs": 100}
-    assert fit == shared | {
+def test_defaults() -> None:
+    assert parsed("fit", "g") == {
+        "seed": 0,
+        "device": "auto",
+        "json": False,
+        "quiet": False,
         "graph": "g",
         "out": None,
         "method": None,  # relabelling, or erase
         "preset": None,  # reference
-        "set": [],
+        "settings": [],
         "noise": None,
         "draw": None,  # redrawn
         "validation": None,  # clean, or noisy where it trains
@@ -289,28 +221,6 @@ def test_defaults_of_the_commands() -> None:
         "precision": "float32",
         "deterministic": False,
     }
-
-
-def test_arithmetic_is_torchs_own_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    try:
-        assert main(["bench", "smoke", "--dry-run"]) == 0
-        assert torch.get_float32_matmul_precision() == "highest"
-        assert not torch.are_deterministic_algorithms_enabled()
-        assert main(["bench", "smoke", "--dry-run", "--precision", "tf32"]) == 0
-        assert torch.get_float32_matmul_precision() == "high"
-        assert main(["bench", "smoke", "--dry-run", "--deterministic"]) == 0
-        assert torch.are_deterministic_algorithms_enabled()
-        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"  # else cuBLAS refuses
-    finally:
-        torch.set_float32_matmul_precision("highest")
-        torch.use_deterministic_algorithms(False)
-
-
-def test_a_demo_of_no_epochs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["demo", "--epochs", "0"])
-    assert "at least 1, not 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -402,7 +312,7 @@ def test_a_dataset_brings_its_settings_in_any_case_of_letters(
         asked.append(name)
         return two_communities(size=40, classes=3)
 
-    monkeypatch.setattr("erase.cli.load_dataset", load)
+    monkeypatch.setattr("erase.data.datasets.load_dataset", load)
     monkeypatch.chdir(tmp_path)
     assert main(["fit", "CiteSeer", "--quiet", *ERASE_SMALL]) == 0
     assert asked == ["citeseer"]
@@ -468,26 +378,15 @@ def test_the_columns_that_are_features_are_told(
     assert "Features: 2 columns: 'size', 'age'." in summary(out)["notes"]
 
 
-def test_notes_of_the_door_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_about_the_graph_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = two_communities(size=20)
     del data.train_mask, data.val_mask, data.test_mask
     write_graph(data, tmp_path / "bare.npz")
     arguments = ["fit", str(tmp_path / "bare.npz"), "--out", str(tmp_path / "out"), *SMALL]
     main([*arguments, "--method", "ce"])
     assert "Note: No training split is given" in capsys.readouterr().err
-
-
-def test_an_interrupted_demo_does_not_offer_to_resume(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(name: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("erase.bench.demo.load_dataset", stop)
-    assert main(["demo", "--out", str(tmp_path)]) == 130
-    told = capsys.readouterr().err
-    assert "interrupted." in told
-    assert "--resume" not in told
 
 
 def test_the_printed_table_names_each_share(
@@ -643,7 +542,7 @@ def test_resuming_is_offered_where_a_checkpoint_was_written(
         monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     arguments = ["fit", str(graph), "--method", "ce", "--out", str(tmp_path), "--quiet", *SMALL]
     with monkeypatch.context() as patch:
-        patch.setattr("erase.cli.score", interrupt)
+        patch.setattr("erase.bench.score", interrupt)
         assert main(arguments) == 130
     told = capsys.readouterr().err
     if written:
@@ -663,7 +562,7 @@ def test_an_interrupted_audit_of_fit_tells_whether_a_checkpoint_is_left(
 ) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     checkpoint.write_bytes(b"of the run before")
-    monkeypatch.setattr("erase.cli.audit", interrupt)
+    monkeypatch.setattr(import_module("erase.audit"), "audit", interrupt)
     arguments = ["fit", str(graph), "--method", "ce", "--clean", "--out", str(tmp_path), *SMALL]
     assert main([*arguments, "--resume"] if resume else arguments) == 130
     told = capsys.readouterr().err
@@ -680,26 +579,9 @@ def test_a_place_one_cannot_write_to_is_a_sentence(
     assert capsys.readouterr().err.startswith("erase: File exists")
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
-    listing = " ".join(command("list", "datasets"))
-    done = subprocess.run(
-        f"{listing} | head -1", shell=True, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("cora")
-    assert done.stderr == ""
-
-
 def command(*arguments: str) -> list[str]:
     """The installed command, not a function of it."""
     return [str(Path(sys.executable).parent / "erase"), *arguments]
-
-
-def test_the_installed_command_and_the_module_are_one() -> None:
-    installed = subprocess.run(command("--version"), capture_output=True, text=True, check=True)
-    module = subprocess.run(
-        [sys.executable, "-m", "erase", "--version"], capture_output=True, text=True, check=True
-    )
-    assert installed.stdout == module.stdout == f"erase {erase.__version__}\n"
 
 
 def fit_command(graph: Path, out: Path, *more: str) -> list[str]:

@@ -1,0 +1,137 @@
+"""``erase audit``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from erase.cli import options
+from erase.cli.catalogue import default
+from erase.cli.output import Output, audit_text, detection_text
+from erase.cli.startup import starting
+from erase.errors import EraseError
+
+if TYPE_CHECKING:
+    from erase.audit import Audit
+
+
+def audit_graph(
+    graph: options.Graph,
+    *,
+    method: Annotated[
+        str,
+        options.choice(
+            "methods",
+            "Method that predicts the labels. Methods with epochs train for at most "
+            f"{default('audit epochs')}, or --set epochs=N. Methods",
+        ),
+    ] = default("audit method"),
+    preset: options.Preset = "reference",
+    settings: options.Settings,
+    folds: Annotated[int, options.count("Number of models to train.")] = default("audit folds"),
+    max_false_alarms: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Largest expected share of right labels among the flagged ones."
+        ),
+    ] = 0.2,
+    all_labels: Annotated[
+        bool,
+        typer.Option("--all-labels", help="Ignore the splits: audit the labels of test nodes too."),
+    ] = False,
+    noise: Annotated[
+        str | None,
+        options.noise("Corrupt the labels first, and report how many errors were found."),
+    ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Also write issues.parquet, which keeps types.")
+    ] = False,
+    precision: options.Precision = "float32",
+    deterministic: options.Deterministic = False,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    out: Annotated[Path | None, options.target("out/GRAPH-audit")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find wrong labels, and suggest what they should be.
+
+    Compares every given label with the prediction of a model that was not trained on it. Writes
+    issues.csv (the labels, most suspicious first), labels_clean.csv, summary.json, and report.html,
+    a page to look through them.
+    """
+    options.set_arithmetic(precision, deterministic)
+    with starting():
+        from erase.audit import audit, audit_params
+        from erase.bench import PROTOCOLS, given_labels
+        from erase.bench.detection import score_audit
+        from erase.data.files import need_pyarrow, write_json
+        from erase.data.splits import without_splits
+        from erase.data.task import NodeTask
+
+    output = Output(json, quiet)
+    clean, name = options.load_graph(graph)
+    if all_labels:
+        clean = without_splits(clean)
+    usual = [f"{key}={value}" for key, value in audit_params(method).items()]
+    model = options.method_from_options(method, preset, graph, [*usual, *settings], seed, device)
+    given = clean
+    if noise is not None:
+        given = given_labels(clean, *options.parse_noise(noise), seed, PROTOCOLS["honest"])
+    if parquet:
+        need_pyarrow()
+    task = NodeTask.of(given)
+    out = out or Path("out") / f"{name}-audit"
+    with _writable_folder(out):
+        found = audit(
+            task,
+            method=model,
+            folds=folds,
+            max_false_alarms=max_false_alarms,
+            seed=seed,
+            progress=not quiet,
+        )
+    found = replace(found, settings={"graph": graph, **found.settings})
+    found.save(out, parquet=parquet)
+    summary = found.summary()
+    if task.hidden_labels:
+        hidden = f"{task.hidden_labels} labels of test nodes"
+        output.message(f"Note: {hidden} are not audited (--all-labels audits them).")
+    shown = [audit_text(found)]
+    if found.decision.agreement.is_informative:
+        shown.append(_issue_table(found))
+    if noise is not None:
+        summary |= {"noise": noise, "scores": score_audit(found, clean)}
+        write_json(summary, out / "summary.json")
+        shown.insert(1, detection_text(noise, summary["scores"]))
+    output.message("Writing the page …")
+    found.to_html(out / "report.html")
+    last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
+    output.report(summary, "\n\n".join(shown), last)
+
+
+@contextmanager
+def _writable_folder(folder: Path) -> Iterator[None]:
+    """Make `folder` before the work starts; take it away again where the input is refused."""
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except EraseError:
+        if is_new:
+            folder.rmdir()
+        raise
+
+
+def _issue_table(found: "Audit", rows: int = 10) -> str:
+    """Return the most suspicious labels."""
+    worst = found.issues[found.issues["is_issue"]].head(rows)
+    if worst.empty:
+        return "No label is suspicious enough to be flagged."
+    node = "name" if "name" in worst else "node"
+    columns = [node, "given", "suggested", "quality", "neighbours", "neighbours_agree"]
+    shown = worst[columns].rename(columns={"neighbours_agree": "agree"})
+    return str(shown.to_string(index=False, float_format="{:.2f}".format, na_rep="–"))

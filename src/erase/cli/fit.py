@@ -1,0 +1,277 @@
+"""``erase fit``."""
+
+import time
+from collections.abc import Mapping, Sequence
+from json import dumps, loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from erase.cli import options
+from erase.cli.output import Output, audit_text, interrupt_hint, score_table
+from erase.cli.startup import starting
+from erase.errors import EraseError
+from erase.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch_geometric.data import Data
+
+    from erase.data.task import NodeTask
+    from erase.methods import NodeClassifier
+
+
+def fit_method(
+    graph: options.Graph,
+    *,
+    method: Annotated[
+        str | None,
+        options.choice(
+            "methods",
+            "Method to train. By default relabelling, or erase where --preset, --clean, a "
+            "parameter that only erase has, a folder written by `erase convert`, or several "
+            "processes ask for it. Methods",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        options.choice(
+            "presets",
+            "Preset of ERASE. reference, the default, yields the published numbers; paper has the "
+            "formulas as printed; relabelled takes its semantic labels from relabelling. Where "
+            "GRAPH is the name of a dataset of the paper, its settings are used; a file has none. "
+            "Presets",
+        ),
+    ] = None,
+    settings: options.Settings,
+    noise: Annotated[
+        str | None,
+        options.noise("Corrupt the labels first, and compare the predictions with the clean ones."),
+    ] = None,
+    draw: Annotated[
+        Literal["redrawn", "fixed"] | None,
+        typer.Option(
+            help="With --noise: draw it from the seed, or use the published draw.",
+            show_default="redrawn",
+        ),
+    ] = None,
+    validation: Annotated[
+        Literal["clean", "noisy", "none"] | None,
+        typer.Option(
+            help="With --noise: validation labels stay clean, are corrupted too, or are not used. "
+            "In the paper they are clean and only choose the epoch.",
+            show_default="clean; noisy for a method that trains on them",
+        ),
+    ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Audit the labels first, as `erase audit` does, and train on the corrected ones.",
+        ),
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Continue an interrupted run in --out, of a method with epochs."
+        ),
+    ] = False,
+    precision: options.Precision = "float32",
+    deterministic: options.Deterministic = False,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    out: Annotated[Path | None, options.target("out/GRAPH-METHOD")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train a method on a graph, and save its predictions.
+
+    Writes predictions.csv, embeddings.npy, history.csv, model.safetensors and summary.json. Started
+    by torchrun, several processes train one model; the first one writes and prints.
+    """
+    options.set_arithmetic(precision, deterministic)
+    with starting():
+        from erase.bench import Protocol, given_labels, score
+        from erase.data.files import write_json
+        from erase.data.task import NodeTask
+        from erase.methods.base import resolve_device
+        from erase.training.processes import count, joined, rank, was_restarted
+
+    with joined(resolve_device(device)):
+        if count() > 1 and clean:
+            raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
+        output = Output(json, quiet or rank() > 0)
+        truth, graph_name = options.load_graph(graph)
+        method = method or _default_method(graph, preset, settings, clean)
+        model = options.method_from_options(
+            method, preset or "reference", graph, settings, seed, device
+        )
+        protocol = Protocol(
+            draw or "redrawn",
+            validation or ("noisy" if model.trains_on_validation else "clean"),
+        )
+        given = truth
+        if noise is not None:
+            given = given_labels(truth, *options.parse_noise(noise), seed, protocol)
+        elif draw or validation:
+            raise EraseError(
+                "--draw and --validation beside --noise", "no --noise", "Add it, or leave them out."
+            )
+        out = out or Path("out") / f"{graph_name}-{method}"
+        checkpoint = out / "checkpoint.safetensors"
+        asked = {
+            "graph": graph,
+            **model.settings(),
+            "noise": noise,
+            "protocol": vars(protocol) if noise else None,
+        }
+        if resume and not checkpoint.exists() and (out / "summary.json").exists():
+            _check_same_run(out / "summary.json", asked, clean=clean)
+            output.message(
+                f"Nothing to resume: {out} holds the results of a finished run. "
+                "Without --resume it is made anew."
+            )
+            return
+        task = NodeTask.of(given)
+        out.mkdir(parents=True, exist_ok=True)  # fails before training where it cannot be written
+        resume = resume or was_restarted()
+        if not resume and rank() == 0:
+            checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
+
+        def hint() -> str:
+            if model.keeps_checkpoints and checkpoint.exists():
+                return "Run the same command with --resume to continue."
+            return "No checkpoint was kept: the same command starts anew."
+
+        with interrupt_hint(hint):
+            corrected: dict[str, Any] | None = None
+            if clean:
+                task, corrected = _corrected(task, given, graph, seed, device, out, output)
+            start = time.perf_counter()
+            model.fit(task, checkpoint=checkpoint, resume=resume, progress=not output.quiet)
+            seconds = time.perf_counter() - start
+            if rank() > 0:
+                return
+            scores = score(model, truth, None if noise is None else given)
+            task = task if model.trains_on_validation else task.without_validation()
+            summary: dict[str, Any] = {
+                **asked,
+                "device": str(resolve_device(model.device)),
+                "clean": corrected,
+                "labels_learnt": int((task.y >= 0).sum()),
+                "best_epoch": model.best_epoch_,
+                "epochs_run": len(model.history_),
+                "scores": scores,
+                "notes": list(model.notes_),
+                "seconds": seconds,
+                "version": __version__,
+            }
+            _write_results(model, truth, given, out)
+            write_json(summary, out / "summary.json")
+            checkpoint.unlink(missing_ok=True)
+            output.report(summary, score_table({method: scores}), f"Results are in {out}.")
+
+
+def _default_method(graph: str, preset: str | None, settings: Sequence[str], clean: bool) -> str:
+    """Return the method to train where none is named."""
+    from erase.data.folder import is_folder
+    from erase.methods import default_params
+    from erase.training.processes import count
+
+    asked = {setting.partition("=")[0] for setting in settings}
+    only_erase = default_params("erase").keys() - default_params("relabelling").keys()
+    needs_erase = preset is not None or clean or count() > 1 or is_folder(graph)
+    return "erase" if needs_erase or asked & only_erase else "relabelling"
+
+
+def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) -> None:
+    """Raise an EraseError where the run with the summary `finished` had other settings."""
+    from erase.data.files import read_json
+
+    before = read_json(finished)
+    before["clean"] = before.get("clean") is not None
+    wanted = loads(dumps({**asked, "clean": clean}))
+    del wanted["device"]  # does not change the result
+    for name, value in wanted.items():
+        if value != before.get(name):
+            raise EraseError(
+                f"--resume with the settings of the finished run in {finished.parent}",
+                f"{name} {value!r} instead of {before.get(name)!r}",
+                "Choose another --out, or leave out --resume to replace that run.",
+            )
+
+
+def _corrected(
+    task: "NodeTask",
+    given: "Data",
+    graph: str,
+    seed: int,
+    device: str,
+    out: Path,
+    output: Output,
+) -> "tuple[NodeTask, dict[str, Any]]":
+    """Return the task with the labels that an audit corrects, and what the audit found."""
+    from erase.audit import DEFAULT_METHOD, audit, audit_params
+    from erase.data.datasets import dataset_name
+    from erase.data.task import NodeTask
+    from erase.methods import build_method
+
+    output.message("Auditing the labels …")
+    changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
+    model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
+    found = audit(task, method=model, seed=seed, progress=not output.quiet)
+    found.save(out / "audit")
+    if not found.decision.agreement.is_informative:
+        raise EraseError(
+            "labels that the audit can tell right from wrong, for --clean",
+            str(found.decision.agreement),
+            f"Leave out --clean, or label more nodes; the audit is in {out / 'audit'}.",
+        )
+    output.message(f"{audit_text(found)}\nTraining on the corrected labels …")
+    kept = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
+    return NodeTask.of(found.clean_graph(given)), {key: found.summary()[key] for key in kept}
+
+
+def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: Path) -> None:
+    """Write predictions, history, embeddings and the model."""
+    import numpy as np
+    import pandas as pd
+
+    from erase.data.files import atomic_write, write_table
+
+    write_table(_predictions(model, truth, given), out / "predictions.csv")
+    columns = None if model.history_ else ["epoch", "loss"]  # some methods have no epochs
+    write_table(pd.DataFrame(model.history_, columns=columns), out / "history.csv")
+    with atomic_write(out / "embeddings.npy", "wb") as file:
+        np.save(file, model.transform(copy=False))
+    model.save(out / "model.safetensors")
+
+
+def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.DataFrame":
+    """Return a row for each node: its given label, its predicted one, and the probability."""
+    import numpy as np
+    import pandas as pd
+    import torch
+
+    from erase.data.labels import encode_labels
+    from erase.data.splits import read_splits
+    from erase.methods import Relabelling
+
+    y, class_names, _ = encode_labels(given)
+    splits = read_splits(given, y)
+    y = torch.where(splits.train | splits.val, y, -1)
+    shown = np.array([*class_names, ""])  # -1, unknown, is the last
+    proba = model.predict_proba()
+    columns: dict[str, Any] = {"node": np.arange(len(proba))}
+    if getattr(truth, "node_names", None) is not None:
+        columns["name"] = list(truth.node_names)
+    columns |= {
+        "given": shown[y.numpy()],
+        "predicted": shown[proba.argmax(1)],
+        "probability": proba.max(1),
+        "semantic": shown[model.fit_.outcome.labels.numpy()],
+    }
+    if isinstance(model, Relabelling):
+        columns["quality"] = model.quality_  # of the given label
+    return pd.DataFrame(columns)

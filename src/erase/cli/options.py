@@ -1,0 +1,195 @@
+"""Options that several commands have, and what their values mean."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from erase.cli.catalogue import entries, names
+from erase.cli.startup import starting
+from erase.errors import EraseError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from erase.methods import NodeClassifier
+
+
+def among(known: Collection[str]) -> Callable[[str | None], str | None]:
+    """Return a check that the value of an option is one of the `known` names."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in known:
+            near = get_close_matches(value, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise typer.BadParameter(f"{value!r} is not among {', '.join(known)}.{hint}")
+        return value
+
+    return check
+
+
+def at_least_one(value: int | None) -> int | None:
+    """Check that the value of an option is a positive number."""
+    if value is not None and value < 1:
+        raise typer.BadParameter(f"must be at least 1, not {value}")
+    return value
+
+
+def choice(kind: str, help: str) -> Any:
+    """Return an option whose value is a name of this kind."""
+    metavar, help = kind.removesuffix("s").upper(), f"{help}: {names(kind)}."
+    return typer.Option(metavar=metavar, callback=among(entries(kind)), help=help)
+
+
+def named(kind: str) -> Any:
+    """Return an argument whose value is a name of this kind."""
+    help = f"A name of `erase list {kind}`."
+    return typer.Argument(
+        metavar="NAME", callback=among(entries(kind)), show_default=False, help=help
+    )
+
+
+def count(help: str, default: str | None = None) -> Any:
+    """Return an option whose value is a positive number; `default` says what None means."""
+    return typer.Option(callback=at_least_one, help=help, show_default=default or True)
+
+
+def target(default: str, help: str = "Folder to write to.") -> Any:
+    """Return the option --out; `default` says what None means."""
+    return typer.Option("--out", help=help, show_default=default)
+
+
+def repeated(name: str, metavar: str, help: str) -> Any:
+    """Return an option that may be repeated."""
+    help = f"{help} May be repeated."
+    return typer.Option(name, metavar=metavar, default_factory=list, show_default=False, help=help)
+
+
+def noise(help: str) -> Any:
+    """Return the option --noise."""
+    return typer.Option("--noise", metavar="KIND:RATE", help=f"{help} Kinds: {names('noises')}.")
+
+
+Graph = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        show_default=False,
+        help="Name of a dataset (see `erase list datasets`) or a file: .npz, PyG .pt, .graphml, "
+        "a folder written by `erase convert`, or a folder with nodes and edges tables (CSV or "
+        "Parquet).",
+    ),
+]
+Settings = Annotated[list[str], repeated("--set", "KEY=VALUE", "Set a parameter of the method.")]
+Preset = Annotated[str, choice("presets", "Preset of ERASE")]
+ProtocolName = Annotated[str, choice("protocols", "Protocol of the records to use")]
+Records = Annotated[
+    list[Path],
+    typer.Argument(metavar="RECORDS", show_default=False, help="Files of `erase bench`."),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
+Precision = Annotated[
+    Literal["float32", "tf32"],
+    typer.Option(
+        help="Precision of the encoders' forward products on a GPU. tf32 rounds their factors to "
+        "ten bits; everything else is computed in float32.",
+    ),
+]
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="Make GPU runs with the same seed equal bit by bit; slower. CPU runs are "
+        "deterministic for a fixed number of threads.",
+    ),
+]
+
+
+def set_arithmetic(precision: str, deterministic: bool) -> None:
+    """Set torch's own switches for how it computes on a GPU."""
+    import os
+
+    with starting():
+        import torch
+
+    if precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+
+
+def load_graph(name: str) -> "tuple[Data, str]":
+    """Return the graph that GRAPH names, and a short name for its results."""
+    from erase.data.datasets import DATASETS, dataset_name, load_dataset
+    from erase.data.files import read_graph
+
+    if (known := dataset_name(name)) is not None:
+        return load_dataset(known), known
+    if not Path(name).exists() and not Path(name).suffix:
+        raise EraseError(
+            "a dataset's name or a file",
+            f"{name!r}, which is neither",
+            f"Datasets: {', '.join(DATASETS)}.",
+        )
+    return read_graph(name), Path(name).resolve().stem
+
+
+def method_from_options(
+    name: str, preset: str, graph: str, settings: Sequence[str], seed: int, device: str
+) -> "NodeClassifier":
+    """Return the method; its preset counts where GRAPH is the name of a dataset."""
+    from erase.data.datasets import dataset_name
+    from erase.methods import build_method, default_params
+
+    changes: dict[str, Any] = {"seed": seed, "device": device}
+    known = {key: value for key, value in default_params(name).items() if key not in changes}
+    changes |= parse_settings(settings, known)
+    method = build_method(name, preset, dataset_name(graph), **changes)
+    method.check_params()
+    return method
+
+
+def parse_settings(settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of --set KEY=VALUE, each of the type of its default in `known`."""
+    chosen = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known:
+            raise EraseError(
+                f"--set KEY=VALUE with KEY among {', '.join(known)}",
+                setting,
+                "Correct the name; seed and device have options of their own.",
+            )
+        chosen[key] = _parse_value(text, known[key])
+    return chosen
+
+
+def _parse_value(text: str, default: Any) -> Any:
+    """Return a value from its text: JSON where it is JSON, else the text itself."""
+    if isinstance(default, tuple):
+        return tuple(_parse_value(part, default[0]) for part in text.strip("[]()").split(","))
+    try:
+        value = json.loads(text.lower() if isinstance(default, bool) else text)
+    except json.JSONDecodeError:
+        return text
+    return float(value) if isinstance(default, float) and isinstance(value, int) else value
+
+
+def parse_noise(text: str) -> tuple[str, float]:
+    """Return kind and rate of --noise KIND:RATE."""
+    kind, _, rate = text.partition(":")
+    try:
+        return kind, float(rate)
+    except ValueError:
+        raise EraseError(
+            "--noise KIND:RATE",
+            text,
+            f"Write symmetric:0.3, for example; kinds: {names('noises')}.",
+        ) from None

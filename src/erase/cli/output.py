@@ -1,0 +1,143 @@
+"""What commands print: results to stdout, messages and progress to stderr."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from erase.audit import Audit
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command reports.
+
+    Attributes:
+        json: print the summary as JSON, and nothing else.
+        quiet: print no messages, no progress and no table.
+    """
+
+    json: bool = False
+    quiet: bool = False
+
+    def message(self, text: str) -> None:
+        """Print a message to stderr."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def report(self, summary: Mapping[str, Any], text: str, last: str) -> None:
+        """Print a result: the summary as JSON, or `text`, an empty line and the `last` line."""
+        if self.json:
+            print(json.dumps(summary, indent=2, ensure_ascii=False))
+        elif not self.quiet:
+            print(f"{text}\n\n{last}")
+
+    @contextmanager
+    def progress(self, total: int) -> Iterator[Callable[[int, str], None]]:
+        """Yield a function of how many steps are done, and a text about the last one.
+
+        On a terminal it moves a bar with the time left; elsewhere it prints the text.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, text: self.message(text)
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        text_column = TextColumn("{task.description}", markup=False)
+        console = Console(stderr=True)
+        with Progress(*columns, text_column, console=console, transient=True) as bar:
+            task = bar.add_task("", total=total)
+            yield lambda done, text: bar.update(task, completed=done, description=text)
+
+
+@contextmanager
+def interrupt_hint(hint: Callable[[], str]) -> Iterator[None]:
+    """Add a hint to the message of an interrupt: how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(hint()) from None
+
+
+def print_names(entries: Mapping[str, str]) -> None:
+    """Print names and their descriptions in two columns."""
+    width = max(map(len, entries))
+    if not sys.stdout.isatty():
+        for name, text in entries.items():
+            print(f"{name.ljust(width)}  {text}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    for name, text in entries.items():
+        grid.add_row(Text(name, style="bold"), Text(text))
+    Console().print(grid)
+
+
+_SCORES = {
+    "test_accuracy": "test accuracy",
+    "correction_rate": "wrong labels corrected",
+    "accuracy_correct": "right labels kept",
+}
+
+
+def score_table(scores: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the scores of each method as a table of percentages."""
+    shown = [key for key in _SCORES if any(key in row for row in scores.values())]
+    if not shown:
+        return "There are no test labels to compare the predictions with."
+    lines = [["method", *(_SCORES[key] for key in shown)]]
+    for name, row in scores.items():
+        lines.append([name, *(f"{100 * row[key]:.1f} %" if key in row else "–" for key in shown)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_aligned(line, widths) for line in lines)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = (
+        cell.rjust(width) if i else cell.ljust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *rest])
+
+
+def audit_text(found: "Audit") -> str:
+    """Return how well the labels are predicted, how many are wrong and how many are flagged."""
+    summary, rate, agreement = found.summary(), found.decision.noise_rate, found.decision.agreement
+    labels = f"{summary['labels']} given labels of {summary['nodes']} nodes"
+    if not agreement.is_informative:
+        return (
+            f"{labels}: {agreement}.\nThat may be chance. The audit cannot tell how many of these "
+            "labels are wrong, nor which, and flags none."
+        )
+    words = str(agreement)
+    return (
+        f"{labels}: {rate.value:.1%} are wrong "
+        f"(90 % interval: {rate.low:.1%} to {rate.high:.1%}).\n"
+        f"{words[0].upper()}{words[1:]}.\n"
+        f"{summary['flagged']} are flagged: {summary['wrong']} with another label to suggest, "
+        f"{summary['cannot_tell']} where one can't tell; "
+        f"{summary['expected_false_alarms']:.0%} of these alarms are expected to be false."
+    )
+
+
+def detection_text(noise: str, scores: dict[str, float]) -> str:
+    """Return how good the audit was, where the true labels are known."""
+    counts = f"{scores['mislabelled']} of {scores['labels']} labels"
+    shares = {key: value for key, value in scores.items() if isinstance(value, float)}
+    shown = ", ".join(f"{key.replace('_', ' ')} {value:.3f}" for key, value in shares.items())
+    return f"{noise} made {counts} wrong. Against the truth: {shown}."
