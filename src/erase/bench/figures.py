@@ -99,7 +99,7 @@ class RecordIndex:
     """The finished runs that a figure is drawn from.
 
     Args:
-        records: those with an error are left out.
+        records: of two of the same cell the later one counts; those with an error are left out.
         protocol: a name in ``PROTOCOLS``; None: any.
         paths: of the files they come from, beside which their arrays lie.
     """
@@ -109,9 +109,13 @@ class RecordIndex:
     ) -> None:
         self.protocol = protocol
         self.paths = paths
-        kept = [r for r in records if r.error is None and protocol in (None, r.cell.protocol)]
-        self.cells = list(dict.fromkeys(record.cell for record in kept))
-        self.runs = run_frame(kept)
+        kept = {
+            record.cell: record
+            for record in records
+            if record.error is None and protocol in (None, record.cell.protocol)
+        }
+        self.cells = list(kept)
+        self.runs = run_frame(kept.values())
 
     def find(self, wanted: Mapping[K, Wanted]) -> dict[K, Runs]:
         """Return the runs of each point by its key, see `find_runs`."""
