@@ -329,8 +329,11 @@ def _are_identifiers(column: "pd.Series[Any]", block: Array) -> bool:
         return False
     known = ~np.isnan(block[:, 0])
     values = block[known, 0]
-    if len(values) < MANY_NODES or values.max() - values.min() < len(values) - 1:
-        return False  # too few, or too few different whole numbers between the smallest and largest
+    if len(values) < MANY_NODES:
+        return False
+    low, high = values.min(), values.max()
+    if high - low < len(values) - 1 and max(-low, high) < 2**53:
+        return False  # there are fewer whole numbers between them than nodes
     whole = bool((values == np.rint(values)).all())
     # of the column itself: as float64, different numbers beyond 2**53 may be equal
     return whole and bool(column[known].is_unique)
