@@ -95,6 +95,7 @@ def spectral_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     AUROC of the label quality of `erase.audit` for 30 % symmetric noise on the edges alone, beside
     that of a random projection of each node's 1-, 2- and 3-hop neighbourhood:
     Cora 0.968 (0.944, two draws), Debian 0.971 (0.942, one), Computers 0.985 (0.984, one).
+    The projection had 128 columns; width and scaling were chosen on the same two draws of Cora.
     """
     source, target = edge_index.cpu().numpy()
     nodes = np.unique(source)
