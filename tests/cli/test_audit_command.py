@@ -76,9 +76,7 @@ def test_labels_splits_edges_features_and_folds_are_each_checked_once(
     calls: Counter[str] = Counter()
     for place in (
         "erase.data.task.encode_labels",
-        "erase.cli.encode_labels",
         "erase.data.task.read_splits",
-        "erase.cli.read_splits",
         "erase.data.task.undirected_edges",
         "erase.data.task.node_features",
         "erase.audit.out_of_fold.check_folds",
