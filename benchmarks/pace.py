@@ -16,12 +16,12 @@ Line = Mapping[str, Any]
 WORDS = """\
 Made by `python benchmarks/speed.py` and `python benchmarks/profile_stages.py`, each with
 `--device cuda` on a GPU. The straightforward implementation of the same formulas launches its many
-small operations from the host and chooses the epoch there with scikit-learn, so that on a GPU its
-time is as much the host's; an epoch of ours is recorded once and replayed."""
+small operations from the host and selects the epoch there with scikit-learn, so on a GPU its time
+depends on the host too. Our epoch is recorded once and replayed."""
 PROFILE_WORDS = """\
-Where the time of an epoch goes, in milliseconds, in brackets the floor: multiplications at the
+Time of an epoch by stage, in milliseconds. In brackets the lower bound: multiplications at the
 measured rate of a matrix product or bytes at the measured bandwidth, whichever takes longer. Stages
-are launched apart here, which on a GPU takes several times as long as the epoch that a fit
+are launched separately here, which on a GPU takes several times as long as the epoch that a fit
 replays."""
 
 
@@ -125,7 +125,7 @@ def _fits(lines: Sequence[Line]) -> str:
 
 def _growth(lines: Sequence[Line]) -> str:
     return "\n".join(
-        f"Of a graph twice as large as {line['options']['num_nodes']:,} nodes an epoch takes "
+        f"On a graph twice as large as {line['options']['num_nodes']:,} nodes an epoch takes "
         f"{fixed(line['ratio'], 2)} times as long ({fixed(line['twice_seconds'], 1)} s against "
         f"{fixed(line['once_seconds'], 1)} s, {line['epochs']} epochs of each in turn, "
         f"{line['machine']})."
@@ -153,7 +153,7 @@ def _size(options: Mapping[str, Any]) -> str:
 
 
 def _busy(lines: Sequence[Line]) -> str:
-    """Return how an audit fares beside a busy process, by how idle threads wait."""
+    """Return the time of an audit beside a busy process, by how idle threads wait."""
     words = {
         "usual": "GNU OpenMP's own, 300,000 rounds",
         "ours": "as `import erase` sets it, 1,000 rounds",

@@ -21,10 +21,10 @@ the epoch chosen by clean validation labels. Every row is `erase fit` in a proce
 cores; seconds and gigabytes are those of the whole process. *Recipe* is the published one for
 ogbn-arxiv ([paper.md](paper.md#ogbn-arxiv)); *usual* are ERASE's settings for small graphs in
 larger batches, and cross-entropy with the encoder and the batches of either. The batches,
-neighbours and hidden width of *usual* were picked from three trials of ERASE on the symmetric draw
-and a few at other sizes; nothing was picked for cross-entropy, which at that learning rate has not
-finished learning after its five epochs: its better row is *recipe*. Seconds marked † were measured
-beside other work and are too high. Some without the mark were, too: older records do not say."""
+neighbours and hidden width of *usual* were chosen from three trials of ERASE on the symmetric draw
+and a few at other sizes. Nothing was tuned for cross-entropy, which at that learning rate has not
+converged after its five epochs; its better row is *recipe*. Seconds marked † were measured
+while other work ran and are too high; older records without the mark may be affected too."""
 NAMES = {
     "erase": "ERASE, recipe",
     "ce": "cross-entropy, recipe",
@@ -157,7 +157,7 @@ def _ranks(lines: Sequence[Line]) -> str:
         "turns",
     ]
     words = (
-        "One process and two, of a thread each, in turn; medians. Free cores are how much two "
-        "processes multiply in the time in which one alone multiplies once."
+        "One process and two, with one thread each, in turn; medians. Free cores: how many times "
+        "faster two processes multiply matrices than one."
     )
     return f"{words}\n\n{grid(head, rows, numbers=range(1, len(head)))}" if rows else ""

@@ -20,7 +20,7 @@ def moves(*rows: tuple[str, str, str]) -> pd.DataFrame:
 
 
 def named(**sections: str) -> dict[str, frozenset[str]]:
-    return {name: frozenset(told.split()) for name, told in sections.items()}
+    return {name: frozenset(sections_of.split()) for name, sections_of in sections.items()}
 
 
 def test_tags_speak_for_sections_by_their_patterns() -> None:
@@ -51,8 +51,8 @@ def test_where_tags_decide_nothing_there_is_no_share() -> None:
 
 def test_given_sections_are_looked_up_in_usable_tags_alone() -> None:
     kept = moves(("a", "net", ""), ("b", "net", ""), ("c", "net", ""))
-    told = named(a="net web", b="web", c="")
-    assert debian_audit.share_of_given(kept, told, SIZES) == (2, 0.5)
+    sections_of = named(a="net web", b="web", c="")
+    assert debian_audit.share_of_given(kept, sections_of, SIZES) == (2, 0.5)
 
 
 def test_tags_are_mapped_to_sections_that_exist() -> None:
