@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from erase.bench.names import METHOD_NAMES, dataset_name
+from erase.bench.names import METHOD_NAMES, dataset_label
 from erase.bench.published import published
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
@@ -57,7 +57,7 @@ def _settings(records: Sequence[Record], usual: Runs) -> str:
     rows = []
     for (method, changes), found in tried.items():
         if runs := _accuracies(found):
-            graphs = sorted({dataset_name(place[0]) for place, _ in runs})
+            graphs = sorted({dataset_label(place[0]) for place, _ in runs})
             what = f"{METHOD_NAMES[method]}, {changes}"
             rows.append([what, ", ".join(graphs), *_beside(runs, [usual, runs])])
     head = ["", "graphs", "cells", "runs", "usual", "changed"]
@@ -77,7 +77,7 @@ def _epochs(lines: Sequence[Mapping[str, Any]], usual: Runs) -> str:
             for runs in chosen.values()
         ]
         chosen_runs = ways[0] or ways[1]
-        what = f"{METHOD_NAMES[method]}, {dataset_name(dataset)}"
+        what = f"{METHOD_NAMES[method]}, {dataset_label(dataset)}"
         rows.append([what, *_beside(chosen_runs, [usual, *ways])])
     head = ["", "cells", "runs", "by validation", "by test labels", "last"]
     return f"{EPOCHS}\n\n{grid(head, rows, numbers=range(1, 6))}" if rows else ""

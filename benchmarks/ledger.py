@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from erase.bench.names import dataset_name
+from erase.bench.names import dataset_label
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
 from erase.bench.tables.build import NOT_HERE
@@ -58,7 +58,7 @@ def _listed(missing: Iterable[Cell]) -> str:
     places: dict[str, Counter[str]] = {}
     for cell in missing:
         what = " ".join([cell.method, *(f"{name}={value}" for name, value in cell.params.items())])
-        places.setdefault(what, Counter())[dataset_name(cell.dataset)] += 1
+        places.setdefault(what, Counter())[dataset_label(cell.dataset)] += 1
     return "; ".join(
         f"{what} on {', '.join(datasets)} ({datasets.total()})" for what, datasets in places.items()
     )

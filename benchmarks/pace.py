@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from erase.bench.names import METHOD_NAMES, dataset_name
+from erase.bench.names import METHOD_NAMES, dataset_label
 from erase.bench.published import published
 from erase.bench.tables.numbers import fixed, signed, span
 from erase.bench.tables.render import NOTHING
@@ -37,19 +37,20 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
     """Return the section."""
     parts = [
-        _epochs(_of("epoch with selection", speed)),
-        _iterations(_of("iteration", speed)),
+        _epochs(lines_of("epoch with selection", speed)),
+        _iterations(lines_of("iteration", speed)),
         _together([line for line in speed if line["measure"].endswith("runs at once")]),
-        _fits(_of("fit", speed)),
-        _growth(_of("twice the size", speed)),
-        _relabelling(_of("fit of relabelling", speed)),
-        _busy(_of("audit beside a busy process", speed)),
+        _fits(lines_of("fit", speed)),
+        _growth(lines_of("twice the size", speed)),
+        _relabelling(lines_of("fit of relabelling", speed)),
+        _busy(lines_of("audit beside a busy process", speed)),
         _stages(profile),
     ]
     return "\n\n".join(["## Speed", WORDS, *filter(None, parts)])
 
 
-def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
+def lines_of(measure: str, lines: Iterable[Line]) -> list[Line]:
+    """Return the lines of one measure."""
     return [line for line in lines if line["measure"] == measure]
 
 
@@ -60,7 +61,7 @@ def _milliseconds(seconds: float) -> str:
 def _epochs(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{dataset_name(line['dataset'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}, {line['machine']}",
             _milliseconds(line["ours_seconds"]),
             _milliseconds(line["straightforward_seconds"]),
             fixed(line["ratio"], 1),
@@ -96,7 +97,7 @@ def _iterations(lines: Sequence[Line]) -> str:
 def _together(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{line['measure']}, {dataset_name(line['dataset'])}, {line['machine']}",
+            f"{line['measure']}, {dataset_label(line['dataset'])}, {line['machine']}",
             _milliseconds(line["many_seconds"]),
             _milliseconds(line["one_seconds"]),
             fixed(line["ratio"], 2),
@@ -112,7 +113,7 @@ def _fits(lines: Sequence[Line]) -> str:
     rows = [
         [
             f"{METHOD_NAMES[line.get('method', 'erase')]}, "
-            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}{_size(line['options'])}, {line['machine']}",
             fixed(line["seconds_per_epoch"], 2),
             fixed(line.get("peak_gigabytes", line.get("gigabytes")), 1),
             f"{line['epochs']}",
@@ -136,7 +137,7 @@ def _growth(lines: Sequence[Line]) -> str:
 def _relabelling(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}{_size(line['options'])}, {line['machine']}",
             fixed(line["seconds"], 1),
             fixed(line["gigabytes"], 1),
             f"{line['fits']}",
@@ -179,7 +180,7 @@ def _stages(profile: Sequence[Line]) -> str:
             [name, *(_stage(line, name) for line in lines)]
             for name in dict.fromkeys(s["stage"] for line in lines for s in line["stages"])
         ]
-        head = [machine, *(dataset_name(line["dataset"]) for line in lines)]
+        head = [machine, *(dataset_label(line["dataset"]) for line in lines)]
         tables.append(grid(head, rows, numbers=range(1, len(head))))
     return "\n\n".join([PROFILE_WORDS, *tables]) if tables else ""
 

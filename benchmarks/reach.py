@@ -1,17 +1,16 @@
 """The page's section on large graphs, and its picture, from the records of scale.py."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from matplotlib.figure import Figure
 
+from erase.audit.report.drawing import COLOURS, GREY
 from erase.audit.report.drawing.canvas import add_panels, new_figure
 from erase.bench.tables.numbers import fixed
 from grids import grid
-
-Line = Mapping[str, Any]
+from pace import Line, lines_of
 
 PICTURE = "growth"
 WORDS = """\
@@ -38,17 +37,17 @@ KINDS = {"file": "in memory", "folder": "out of a folder"}
 def scale_section(lines: Sequence[Line]) -> str:
     """Return the section; empty without records."""
     parts = [
-        _fits(_of("arxiv", lines)),
-        _million(_of("million", lines)),
-        _growth(_of("growth", lines)),
-        _ranks(_of("ranks", lines)),
+        _fits(lines_of("arxiv", lines)),
+        _million(lines_of("million", lines)),
+        _growth(lines_of("growth", lines)),
+        _ranks(lines_of("ranks", lines)),
     ]
     return "\n\n".join(["## Large graphs", WORDS, *filter(None, parts)]) if lines else ""
 
 
 def growth_picture(lines: Sequence[Line]) -> Figure | None:
     """Draw time and memory against the number of nodes; None without records of two sizes."""
-    found = sorted(_of("growth", lines), key=lambda line: line["nodes"])
+    found = sorted(lines_of("growth", lines), key=lambda line: line["nodes"])
     if len(found) < 2:
         return None
     figure = new_figure(8.0, 3.2)
@@ -60,16 +59,12 @@ def growth_picture(lines: Sequence[Line]) -> Figure | None:
         strict=True,
     ):
         values = [line[key] for line in found]
-        panel.loglog(nodes, values, marker="o", color="#1f5fa8", label="measured")
+        panel.loglog(nodes, values, marker="o", color=COLOURS[0], label="measured")
         steepest = [values[0] * 2.3 ** math.log2(n / nodes[0]) for n in nodes]
-        panel.loglog(nodes, steepest, "--", color="#888888", label="2.3 times per doubling")
+        panel.loglog(nodes, steepest, "--", color=GREY, label="2.3 times per doubling")
         panel.set(title=title, xlabel="nodes")
         panel.legend(frameon=False)
     return figure
-
-
-def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if line["measure"] == measure]
 
 
 def _fits(lines: Sequence[Line]) -> str:

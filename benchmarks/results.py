@@ -27,10 +27,10 @@ from erase.audit.report.drawing import picture_bytes
 from erase.bench.detection import DetectionSetup
 from erase.bench.figures import FIGURES, draw_figure
 from erase.bench.frame import Runs, Wanted, find_runs, finished, run_frame
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label
 from erase.bench.published import published
 from erase.bench.records import Record, read
-from erase.bench.studies import RATES, STUDIES
+from erase.bench.studies import CITATION_GRAPHS, RATES, STUDIES
 from erase.bench.tables import CLOSE, TABLES, Table, build, holm
 from erase.bench.tables.build import is_far
 from erase.bench.tables.claims import NEAR, Lead, relabelling_lead, times_best, times_near
@@ -50,7 +50,6 @@ DOCS = HERE.parent / "docs"
 PAGE = DOCS / "results.md"
 LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
-DATASETS = ("cora", "citeseer", "pubmed")
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
 OTHER_TABLES = ("clean", "confirmation", "corrected", "detection", "own", "smoke", *BEYOND_TABLES)
 PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
@@ -414,7 +413,7 @@ def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> st
     rows = []
     for method, label in METHOD_NAMES.items():
         cells = []
-        for dataset in DATASETS:
+        for dataset in CITATION_GRAPHS:
             ours = _ten_cells(paper, method, dataset)
             redrawn = _ten_cells(honest, method, dataset)
             cells += [
@@ -424,7 +423,7 @@ def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> st
             ]
         rows.append([label, *cells])
     kinds = ("`paper`", "published", "`honest`")
-    head = [f"{dataset_name(dataset)} {kind}" for dataset in DATASETS for kind in kinds]
+    head = [f"{dataset_label(dataset)} {kind}" for dataset in CITATION_GRAPHS for kind in kinds]
     ranked = [table for table in (paper, honest) if table and len(_ranked(table))]
     standings = [f"{_standing_text(table)} {_standing_of_shared(table, runs)}" for table in ranked]
     numbers = range(1, len(head) + 1)
@@ -480,7 +479,7 @@ def _ranks(paper: Table | None, honest: Table | None) -> str:
         ranks = [ours[0] if ours else None, redrawn[0] if redrawn else None, printed]
         text = " / ".join(NOTHING if pd.isna(rank) else f"{rank:g}" for rank in ranks)
         dataset, noise, _ = place
-        rows.setdefault(f"{dataset_name(dataset)}, {noise}", []).append(text)
+        rows.setdefault(f"{dataset_label(dataset)}, {noise}", []).append(text)
     head = ["", *(f"{rate:g}" for rate in RATES)]
     table = grid(head, [[row, *ranks] for row, ranks in rows.items()], numbers=range(1, len(head)))
     return (
@@ -546,7 +545,7 @@ def _standing(table: Table) -> Standing:
     ranked = _ranked(table)
     contests = ranked[ranked["pairs"].notna()]
     p_values = contests["p_value"].astype(float).fillna(1.0)
-    significant = contests[[p < 0.05 for p in holm(list(p_values))]]
+    significant = contests[pd.Series(holm(list(p_values)), contests.index, dtype=float) < 0.05]
     return Standing(
         len(ranked),
         (ranked["rank"] == 1).sum(),

@@ -70,7 +70,7 @@ def test_a_corrected_cell_is_the_audit_and_then_the_method() -> None:
     assert result.record.settings == plain.record.settings == {"width": 8}
 
 
-def test_without_a_judge_labels_stay() -> None:
+def test_without_an_audit_labels_stay() -> None:
     given = labels_of_cell(tiny(), cell())
     assert labels_to_train(given, cell(), "cpu") is given
     changed = labels_to_train(given, corrected(), "cpu")
@@ -98,7 +98,7 @@ def test_an_unknown_audit_method_is_found_before_work(method: Any) -> None:
     check(Study("tests", ()), [corrected()])
 
 
-def test_the_judge_of_a_file_called_like_a_dataset_has_its_defaults(
+def test_the_model_of_a_file_named_like_a_dataset_has_its_defaults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parameters = []

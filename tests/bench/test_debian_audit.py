@@ -71,7 +71,7 @@ def test_the_page_is_what_the_records_and_remarks_give() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(committed(), remarks)
 
 
-def test_the_records_hold_what_was_asked_for() -> None:
+def test_the_records_hold_all_audits() -> None:
     audits = {r["command"]: r for r in committed() if r["kind"] == "audit"}
     assert audits["erase audit debian"]["seconds"] < 180
     whole = audits["erase audit index.npz --all-labels"]
@@ -80,7 +80,7 @@ def test_the_records_hold_what_was_asked_for() -> None:
     assert whole["peak_bytes"] < 8e9
 
 
-def test_remarks_judge_by_sections() -> None:
+def test_remarks_rate_by_sections() -> None:
     package = {"given": "net", "suggested": "web"}
     assert debian_audit._fitting(package, {"fits": ["web"]}) == "suggested"
     assert debian_audit._fitting(package, {"fits": ["net", "games"]}) == "given"

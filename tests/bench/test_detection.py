@@ -162,7 +162,7 @@ def test_the_names_are_those_of_no_method() -> None:
     assert not detects(cell("ce"))
 
 
-def test_what_a_detector_does_not_take_changes_its_judge() -> None:
+def test_parameters_that_a_detector_does_not_take_change_its_model() -> None:
     params = {"judge": "ce", "folds": 3, "max_false_alarms": 0.1, "hidden": 8, "epochs": 7}
     wanted = cell(params=params, seed=4)
     model = replace(wanted, method="ce", params={"hidden": 8, "epochs": 7})
@@ -214,7 +214,7 @@ def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
     assert scores["flagged"] == found.decision.is_issue.sum() > 0
 
 
-def test_the_false_alarms_asked_for_change_what_is_flagged() -> None:
+def test_the_allowed_false_alarms_change_what_is_flagged() -> None:
     shy, bold = (cell(params={"max_false_alarms": share}) for share in (0.01, 0.6))
     flagged = [result.record.scores["flagged"] for result in run_batch(batch(shy, bold))]
     assert flagged[0] is not None
@@ -240,7 +240,7 @@ def test_a_record_of_a_rival_is_the_score_of_its_answer(name: str) -> None:
     assert result.arrays is None
 
 
-def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
+def test_training_and_validation_labels_are_scored_and_both_are_noisy() -> None:
     wanted = cell(rate=0.5)
     given = labels_of_cell(tiny(), wanted)
     (result,) = run_batch(batch(wanted))
@@ -251,7 +251,7 @@ def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
     assert bool(wrong[given.train_mask].any())
 
 
-def test_labels_whose_truth_nobody_knows_are_not_scored() -> None:
+def test_labels_whose_truth_is_unknown_are_not_scored() -> None:
     wanted = cell("confidence")
     out_of_fold, task = out_of_fold_like(wanted)
     clean = tiny()
@@ -297,7 +297,7 @@ def all_cells(methods: Sequence[str] = QUICK, seeds: int = 2) -> list[Cell]:
     return list(grid.cells())
 
 
-def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
+def test_the_models_of_a_draw_are_trained_once_for_all_detectors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     trained = []
@@ -316,7 +316,7 @@ def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
     assert all(record.batch == len(QUICK) for record in records)
 
 
-def test_who_is_judged_otherwise_is_another_batch() -> None:
+def test_cells_with_other_models_are_another_batch() -> None:
     same = [cell(name) for name in DETECTING]
     same.append(cell(params={"max_false_alarms": 0.5}))  # the same models will do
     changes: list[dict[str, Any]] = [
@@ -463,7 +463,7 @@ def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
     assert "mean ± standard deviation over the runs" in FORMATS["md"](build("main", [accuracy]))
 
 
-def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_others(
+def test_rows_are_ours_and_rivals_with_their_models_then_all_with_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
@@ -487,7 +487,7 @@ def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) 
     assert all(name in shown for name in DETECTING)
 
 
-def test_the_audit_is_best_of_nobody_where_it_has_no_ranked_rival() -> None:
+def test_the_audit_is_best_nowhere_without_a_ranked_rival() -> None:
     alone = made_up({f"audit:{DEFAULT_METHOD}": [0.9] * 2}, rate=0.1)
     same_judge = made_up(
         {f"audit:{DEFAULT_METHOD}": [0.9] * 2, f"graphcleaner:{DEFAULT_METHOD}": [0.8] * 2}

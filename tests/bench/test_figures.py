@@ -377,7 +377,7 @@ def test_usual_settings_in_other_words_are_usual_settings(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
+def test_a_run_with_several_params_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
     """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
     runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
     records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]

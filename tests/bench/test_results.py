@@ -79,6 +79,38 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence: Evid
     assert "another protocol" not in text[order[2] : order[3]]
 
 
+@pytest.mark.skipif(len(COMMITTED.records) < 20, reason="needs the records of most studies")
+def test_the_page_opens_with_five_conclusions_whose_figures_are_on_the_page() -> None:
+    text = results.PAGE.read_text(encoding="utf-8")
+    opening, _, rest = text.partition("`make results`")
+    first, second, third, fourth, fifth = re.findall(r"^\d\. (.*)$", opening, re.MULTILINE)
+    mean = r"noisy cells: relabelling ([\d.]+), the best single rival smoothed features ([\d.]+)"
+    for sentence, found in zip((first, second), re.findall(mean, rest), strict=True):
+        assert all(f" {float(figure):.1f} %" in sentence for figure in found)
+    assert "in 24 of 30 cells" in third
+    assert "the published mean in 24 of 30 cells" in rest
+    ahead = re.findall(r"ERASE is ahead in (\d+) of these", rest)
+    assert f"in {ahead[0]} of 30 cells under `paper` and {ahead[1]} of 30 cells" in fourth
+    (best,) = re.findall(r"AUROC: the audit is best .* in (\d+ of \d+) cells", rest)
+    assert f"in {best} cells by AUROC" in fifth
+
+
+def test_conclusions_follow_the_records_and_are_left_out_without_them() -> None:
+    assert "Under the paper's protocol" not in page(Evidence({"clean": made_up("clean")}))
+    accuracy = {"relabelling": 0.6, "erase": 0.7}
+    records = [
+        Record(cell, {"test_accuracy": accuracy[cell.method]})
+        for cell in STUDIES["beyond"].cells()
+        if cell.method in accuracy
+    ]
+    opening = page(Evidence({"beyond": records}))[:400]
+    assert opening.startswith("# Results\n\n1. Use ERASE when no label is known to be clean")
+    assert (
+        "accuracy of relabelling is 60.0 %, that of the best other method, ERASE, 70.0 %."
+        in opening
+    )
+
+
 def test_the_page_says_what_the_records_were_made_on(evidence: Evidence) -> None:
     text = page(evidence)
     assert "erase bench eps2\n" in text
@@ -387,7 +419,7 @@ def test_figures_are_of_the_records_of_the_tables(
     assert not {"beyond", "clean", "smoke", *results.APART} & set(results.COMPARED)
 
 
-def test_tables_say_at_their_head_that_tf32_spoilt_their_runs() -> None:
+def test_tables_warn_of_stale_tf32_runs() -> None:
     stale = [
         replace(record, machine="a GPU, TF32 products")
         if record.cell.method in ("erase", "ce") and record.cell.dataset == "cora"

@@ -120,7 +120,7 @@ def test_a_file_called_like_a_dataset_brings_no_settings(path: str) -> None:
         assert method_of(cell(dataset=path, method=method), "cpu").get_params() == usual
 
 
-def test_who_asks_for_the_noise_rate_is_told_and_nobody_else() -> None:
+def test_only_methods_with_the_parameter_get_the_noise_rate() -> None:
     for rate in (0.2, 0.4):
         assert method_of(cell(method="codis", rate=rate), "cpu").get_params()["noise_rate"] == rate
         assert "noise_rate" not in method_of(cell(rate=rate), "cpu").get_params()
@@ -143,7 +143,7 @@ def arithmetic() -> tuple[int, str, bool]:
     )
 
 
-def test_a_batch_says_how_to_compute_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_sets_how_to_compute_and_restores_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def look(work: Batch) -> list[Result]:
@@ -175,7 +175,7 @@ def test_the_peak_is_that_of_the_block_alone() -> None:
     assert again - base < 50 << 20
 
 
-def test_memory_nobody_can_tell_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_cannot_be_measured_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, text: str) -> int:
         raise PermissionError(path)
 
@@ -777,7 +777,7 @@ def test_a_batch_that_kills_workers_is_taken_apart(
         run_cells(STUDY, [cell(seed=20)], tmp_path / "b", replace(there, cluster="tcp://nowhere"))
 
 
-def test_a_broken_cluster_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(future: Future) -> list[Result]:
         raise ModuleNotFoundError("No module named 'erase'")
 
@@ -881,7 +881,7 @@ def test_a_record_is_written_after_its_arrays(
     assert arrays_path(path, cell()).exists()
 
 
-def test_any_change_to_the_source_is_told(tmp_path: Path) -> None:
+def test_any_change_to_the_source_changes_the_digest(tmp_path: Path) -> None:
     def digest(files: dict[str, str]) -> str:
         package = tmp_path / str(len(list(tmp_path.iterdir())))
         for name, text in files.items():

@@ -27,7 +27,7 @@ def test_every_name_in_a_study_is_in_its_registry(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_no_cell_is_asked_for_twice_and_seeds_count_from_zero(name: str) -> None:
+def test_no_cell_occurs_twice_and_seeds_count_from_zero(name: str) -> None:
     first = 10 if name == "confirmation" else 0  # draws that "beyond" has not
     assert len(set(CELLS[name])) == len(CELLS[name])
     groups: dict[Cell, list[int]] = {}

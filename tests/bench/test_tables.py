@@ -171,7 +171,7 @@ def test_a_base_row_takes_usual_runs_with_the_seeds_of_its_variants() -> None:
     assert at(table, "0.1").mean == pytest.approx(100 * statistics.mean(THEIRS))
 
 
-def test_a_run_asked_for_twice_counts_once_in_the_words_of_the_row() -> None:
+def test_a_run_of_two_studies_counts_once_with_the_params_of_the_row() -> None:
     named = record(0.70, 0, params={"eps2": 0.05})
     usual = [record(0.90, 0), record(0.80, 1), *runs(THEIRS, params={"eps2": 0.1})]
     for records in ([named, *usual], [*usual, named]):

@@ -513,7 +513,7 @@ def test_after_noise_the_command_trains_on_what_was_tuned(
     assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy"}
 
 
-def test_a_method_that_must_know_the_noise_rate_is_told(tmp_path: Path) -> None:
+def test_a_method_that_needs_the_noise_rate_gets_it(tmp_path: Path) -> None:
     write_graph(graph(), tmp_path / "graph.npz")
     arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4", "--quiet"]
     arguments[arguments.index("ce")] = "codis"

@@ -38,7 +38,7 @@ from erase.bench.frame import (
     run_frame,
     with_the_runs_of_variants,
 )
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label, noise_place
 from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
@@ -220,7 +220,7 @@ def _panels(
 
 
 def _title(dataset: str, noise: str) -> str:
-    return f"{dataset_name(dataset)}, {noise}"
+    return f"{dataset_label(dataset)}, {noise}"
 
 
 def _line(
@@ -286,7 +286,7 @@ def _radar(index: RecordIndex) -> Figure | None:
         series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
     reference = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
     series.append(_published_line("ERASE, published", _LOOKS["erase"], reference))
-    names = [f"{dataset_name(dataset)}\n{noise}" for dataset, noise in spokes]
+    names = [f"{dataset_label(dataset)}\n{noise}" for dataset, noise in spokes]
     heading = f"test accuracy with {HEAVIEST:.0%} noise; mean of"
     return radar(_present(*series), names, note=_wrapped(_note(index, runs, heading), 90))
 
@@ -383,15 +383,15 @@ def _time(index: RecordIndex) -> Figure | None:
     }
     for (machine, method, dataset), times in found.items():
         row = panels[machine].setdefault(METHOD_NAMES[method], {})
-        row[dataset_name(dataset)] = float(np.median(list(times.values())))
+        row[dataset_label(dataset)] = float(np.median(list(times.values())))
     reference = published()["time"].values
     panels["published: RTX 3090"] = {
-        METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
+        METHOD_NAMES[method]: {dataset_label(dataset): values["any"].mean}
         for dataset, by_method in reference.items()
         for method, values in by_method.items()
     }
     names = {name for methods in panels.values() for row in methods.values() for name in row}
-    shown = [dataset_name(d) for d in _PAPER_ORDER if dataset_name(d) in names]
+    shown = [dataset_label(d) for d in _PAPER_ORDER if dataset_label(d) in names]
     looks = dict(zip([*shown, *sorted(names - set(shown))], _DATASET_LOOKS, strict=False))
     batches = timed["batch"].fillna(1).astype(int)
     few, many = batches.min(), batches.max()
@@ -496,7 +496,7 @@ def _kept_embeddings(
             )
             kept = {cell: arrays for cell in chosen if (arrays := index.arrays(cell)) is not None}
             if kept:
-                groups.append(_embeddings(kept, f"{dataset_name(dataset)}, {noise} noise"))
+                groups.append(_embeddings(kept, f"{dataset_label(dataset)}, {noise} noise"))
     return groups
 
 

@@ -22,7 +22,7 @@ from erase.random import numpy_stream
 
 @dataclass(frozen=True)
 class Protocol:
-    """How labels come about; a number without its protocol says little.
+    """How noisy labels are made; a result is reported with its protocol.
 
     Attributes:
         noise: "redrawn" from every seed, or "fixed": the one draw behind the published tables.
@@ -56,7 +56,7 @@ def given_labels(
         rate: φ; None with a matrix, 0 or None with "none".
         seed: of the draw, where the protocol redraws it.
         protocol: how labels come about.
-        labels_per_class: keep so many training labels of each true class, chosen at random after
+        labels_per_class: keep this many training labels of each true class, chosen at random after
             the noise was drawn: fewer labels are a part of more. None keeps all.
     """
     y, _, _ = encode_labels(clean)

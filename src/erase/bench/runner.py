@@ -154,7 +154,7 @@ def run_cells(
     """Run the `cells` of a study that are not in the records at `path` yet, and add them there.
 
     Args:
-        study: says what is kept besides scores.
+        study: defines what is kept besides scores.
         cells: to run; those with a record are skipped.
         path: of the records; representations go to ``<stem>-arrays/<key>.npz`` beside it.
         execution: where and how.

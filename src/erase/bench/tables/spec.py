@@ -11,9 +11,9 @@ from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import AUDIT, AUDIT_MODEL, PLAIN_MODEL, RIVAL_MODEL
 from erase.bench.frame import preset_of
-from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
+from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_label
 from erase.bench.records import Cell
-from erase.bench.studies import BEST, BOTH, CORRECTED, HEAVY, RATES, STUDIES
+from erase.bench.studies import BEST, BOTH, CITATION_GRAPHS, CORRECTED, HEAVY, RATES, STUDIES
 from erase.bench.tables.claims import OURS, beyond_claims, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
 from erase.data.datasets import DATASETS
@@ -223,7 +223,7 @@ def _grid(
         more = [name for name in _usual_datasets(runs) if others and name not in datasets]
         found = []
         for dataset in (*datasets, *more):
-            name = dataset_name(dataset)
+            name = dataset_label(dataset)
             if dataset in held and len(BOTH) * len(rates) > 6:
                 for noise in BOTH:
                     places = [Place(f"{rate:g}", dataset, noise, rate) for rate in rates]
@@ -264,7 +264,7 @@ def _by_dataset(cells: Iterable[Cell]) -> list[Panel]:
         place = Place(label, cell.dataset, cell.noise, cell.rate, kept)
         if place not in places.setdefault(cell.dataset, []):
             places[cell.dataset].append(place)
-    return [Panel(dataset_name(dataset), dataset, found) for dataset, found in places.items()]
+    return [Panel(dataset_label(dataset), dataset, found) for dataset, found in places.items()]
 
 
 def _smoke(runs: pd.DataFrame) -> list[Panel]:
@@ -274,7 +274,7 @@ def _smoke(runs: pd.DataFrame) -> list[Panel]:
 
 def _clean(runs: pd.DataFrame) -> list[Panel]:
     datasets = STUDIES["clean"].grids[0].datasets
-    places = [Place(dataset_name(name), name, "none", 0.0) for name in datasets]
+    places = [Place(dataset_label(name), name, "none", 0.0) for name in datasets]
     return [Panel("No noise", "", places)]
 
 
@@ -282,7 +282,7 @@ def _train_size(runs: pd.DataFrame) -> list[Panel]:
     (plan,) = STUDIES["train-size"].grids
     return [
         Panel(
-            f"{dataset_name(dataset)}, {noise} {rate:g}",
+            f"{dataset_label(dataset)}, {noise} {rate:g}",
             dataset,
             [Place(f"{kept}", dataset, noise, rate, kept) for kept in plan.labels_per_class],
         )
@@ -300,7 +300,7 @@ def _time(runs: pd.DataFrame) -> list[Panel]:
     for machine, here in timed.groupby("machine"):
         batches = [int(batch) for batch in here["batch"].dropna() if batch]
         together = f", {span(batches)} runs together" if set(batches) - {1} else ""
-        places = [Place(dataset_name(d), d, "any", None, None, machine) for d in datasets]
+        places = [Place(dataset_label(d), d, "any", None, None, machine) for d in datasets]
         panels.append(Panel(f"{machine}{together}", "", places))
     return panels
 
@@ -311,7 +311,6 @@ def _usual_datasets(runs: pd.DataFrame) -> list[str]:
     return [name for name in DATASETS if name in usual]
 
 
-_PLANETOID = ("cora", "citeseer", "pubmed")
 _TWO = ("cora", "citeseer")
 _COPU = ("cora", "pubmed")
 _THIRDS = (0.1, 0.3, 0.5)
@@ -322,7 +321,7 @@ TABLES: dict[str, TableSpec] = {
     "main": TableSpec(
         "Test accuracy of all methods",
         "paper",
-        _grid((*_PLANETOID, "corafull"), RATES, others=True),
+        _grid((*CITATION_GRAPHS, "corafull"), RATES, others=True),
         _METHODS,
         about="erase",
         is_ranked=True,
@@ -339,7 +338,7 @@ TABLES: dict[str, TableSpec] = {
     "metrics": TableSpec(
         "Other measures of the same runs",
         "paper",
-        _grid(_PLANETOID, (0.3, 0.5)),
+        _grid(CITATION_GRAPHS, (0.3, 0.5)),
         _METHODS,
         ("macro_f1", "correction_rate", "accuracy_correct"),
         about="erase",
@@ -384,7 +383,7 @@ TABLES: dict[str, TableSpec] = {
         _grid(_COPU, RATES),
         _SEMANTICS,
     ),
-    "backbones": TableSpec("Encoders", "backbones", _grid(_PLANETOID, RATES), _ENCODERS),
+    "backbones": TableSpec("Encoders", "backbones", _grid(CITATION_GRAPHS, RATES), _ENCODERS),
     "classifiers": TableSpec(
         "Classifiers of the representations", "heads", _grid(_TWO, HEAVY), _HEADS
     ),
@@ -455,7 +454,7 @@ TABLES: dict[str, TableSpec] = {
     "detection": TableSpec(
         "Wrong labels found",
         "detection",
-        _grid(_PLANETOID, (0.1, 0.3)),
+        _grid(CITATION_GRAPHS, (0.1, 0.3)),
         _DETECTORS,
         (
             "auroc",
