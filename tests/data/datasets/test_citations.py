@@ -274,5 +274,5 @@ def test_a_node_may_cite_a_quarter_of_those_it_may_cite_and_no_more(
     most = int(100 * edges_per_node)  # four classes of 25: 24/4 inside, 75/4 outside
     data = citations(num_nodes=100, num_edges=most, num_classes=4, homophily=share)
     assert data.num_edges == 2 * most
-    with pytest.raises(EraseError, match=rf"{got}.*Ask for fewer edges"):
+    with pytest.raises(EraseError, match=rf"{got}.*Use fewer edges"):
         citations(num_nodes=100, num_edges=most + 1, num_classes=4, homophily=share)
