@@ -1,10 +1,10 @@
-"""What was tried to find out why figures of ours are not the paper's: a section of the page."""
+"""The page's section on settings tried to explain differences from the paper."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from erase.bench.names import METHOD_NAMES, dataset_name
+from erase.bench.names import METHOD_NAMES, dataset_label
 from erase.bench.published import published
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
@@ -18,15 +18,15 @@ Place = tuple[str, str, float, str]  # dataset, noise, rate, method
 Runs = Mapping[tuple[Place, int], float]  # accuracy in % by place and seed
 
 SETTINGS = """\
-Other settings than the printed ones, `erase bench departures`. Ours minus the paper's, averaged
-over the cells, in brackets the mean and the largest absolute value; with the usual settings over
-the same cells and seeds. ERASE's three cells are asymmetric noise of 0.1, 0.3 and 0.5: what comes
-nearer in one of them and not in the others explains nothing."""
+`erase bench departures` runs other settings than the printed ones. The table shows ours minus the
+paper's, averaged over the cells, and in brackets the mean and the largest absolute value, beside
+the usual settings over the same cells and seeds. ERASE's three cells have asymmetric noise of 0.1,
+0.3 and 0.5; a setting that comes nearer in only one of them explains nothing."""
 EPOCHS = """\
-Other epochs than the one that validation labels choose, `python benchmarks/epochs.py`: the last, or
-the one with the highest accuracy on the test nodes. Nobody can choose by labels that nobody has, so
-that these are a yardstick for published figures and no results; over the same cells and seeds, a
-dash where it was not tried:"""
+`python benchmarks/epochs.py` takes other epochs than the one that validation labels select: the
+last, or the one with the highest accuracy on the test nodes. Test labels are not available in
+practice, so these runs only help to explain published figures; they are not results. Same cells and
+seeds; a dash where it was not tried:"""
 
 
 def causes_section(
@@ -57,7 +57,7 @@ def _settings(records: Sequence[Record], usual: Runs) -> str:
     rows = []
     for (method, changes), found in tried.items():
         if runs := _accuracies(found):
-            graphs = sorted({dataset_name(place[0]) for place, _ in runs})
+            graphs = sorted({dataset_label(place[0]) for place, _ in runs})
             what = f"{METHOD_NAMES[method]}, {changes}"
             rows.append([what, ", ".join(graphs), *_beside(runs, [usual, runs])])
     head = ["", "graphs", "cells", "runs", "usual", "changed"]
@@ -76,18 +76,18 @@ def _epochs(lines: Sequence[Mapping[str, Any]], usual: Runs) -> str:
             {key: value for key, value in runs.items() if key[0][::3] == (dataset, method)}
             for runs in chosen.values()
         ]
-        asked = ways[0] or ways[1]
-        what = f"{METHOD_NAMES[method]}, {dataset_name(dataset)}"
-        rows.append([what, *_beside(asked, [usual, *ways])])
+        chosen_runs = ways[0] or ways[1]
+        what = f"{METHOD_NAMES[method]}, {dataset_label(dataset)}"
+        rows.append([what, *_beside(chosen_runs, [usual, *ways])])
     head = ["", "cells", "runs", "by validation", "by test labels", "last"]
     return f"{EPOCHS}\n\n{grid(head, rows, numbers=range(1, 6))}" if rows else ""
 
 
-def _beside(asked: Runs, ways: Iterable[Runs]) -> list[str]:
+def _beside(runs: Runs, ways: Iterable[Runs]) -> list[str]:
     """Return the number of cells and of runs in each, and how far each way is from the paper."""
-    cells = {place for place, _ in asked}
-    same = [{key: way[key] for key in asked if key in way} for way in ways]
-    return [f"{len(cells)}", f"{len(asked) // len(cells)}", *map(_distance, same)]
+    cells = {place for place, _ in runs}
+    same = [{key: way[key] for key in runs if key in way} for way in ways]
+    return [f"{len(cells)}", f"{len(runs) // len(cells)}", *map(_distance, same)]
 
 
 def _distance(runs: Runs) -> str:

@@ -1,7 +1,7 @@
-"""Audit Debian's packages as they are, and ask Debian's own debtags what they say of the answer.
+"""Audit Debian's packages as they are, and compare the result with Debian's own debtags.
 
     python benchmarks/debian_audit.py PACKAGES    # audits, records, page
-    python benchmarks/debian_audit.py             # the page alone, from the committed records
+    python benchmarks/debian_audit.py             # only the page, from the committed records
 
 PACKAGES is a ``Packages`` index of Debian 12, main, amd64, plain or compressed. No noise is added:
 the labels in question are the sections that people chose. The index itself is not kept.
@@ -42,17 +42,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the tags of some flagged packages say about their sections, in shares of `usable`.
+    """How the tags of flagged packages agree with their sections, in shares of `usable`.
 
     Attributes:
         packages: that the audit would move to another section.
-        usable: of them, those whose tags speak for at least one section of the graph.
-        suggested: their tags speak for the suggested section.
-        given: their tags speak for the given section.
+        usable: of them, those whose tags support at least one section of the graph.
+        suggested: their tags support the suggested section.
+        given: their tags support the given section.
         any_other: what a section drawn from all but the given one would reach.
         by_size: likewise, drawn as often as packages are in it.
-        decided: how many have tags that speak for one of the two and not for the other.
-        for_suggestion: the share of the decided that speak for the suggestion; None where none is.
+        decided: how many have tags that support one of the two and not the other.
+        for_suggestion: the share of the decided that support the suggestion; None where none is.
     """
 
     packages: int
@@ -66,44 +66,46 @@ class Agreement:
 
 
 def sections_named(tags: Iterable[str], mapping: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the sections that a package's tags speak for.
+    """Return the sections that a package's tags support.
 
     >>> sorted(sections_named(["game::board", "game::TODO"], {"games": ["game::*"], "net": []}))
     ['games']
     """
-    told = [tag for tag in tags if not tag.endswith("TODO")]
+    known = [tag for tag in tags if not tag.endswith("TODO")]
     return frozenset(
         section
         for section, patterns in mapping.items()
-        if any(fnmatchcase(tag, pattern) for tag in told for pattern in patterns)
+        if any(fnmatchcase(tag, pattern) for tag in known for pattern in patterns)
     )
 
 
 def agreement(
     moved: pd.DataFrame, named: Mapping[str, frozenset[str]], sizes: Mapping[str, int]
 ) -> Agreement:
-    """Return what tags say about packages that are to be `moved`.
+    """Return how tags agree with the packages that are to be `moved`.
 
     Args:
         moved: rows of an audit's issues, with ``name``, ``given`` and ``suggested``.
-        named: the sections that each package's tags speak for.
+        named: the sections that each package's tags support.
         sizes: packages of each section of the graph.
     """
     rows = [(row.given, row.suggested, named[row.name] & set(sizes)) for row in moved.itertuples()]
     rows = [row for row in rows if row[2]]
     total = sum(sizes.values())
     split = [
-        suggested in told for given, suggested, told in rows if len({given, suggested} & told) == 1
+        suggested in tagged
+        for given, suggested, tagged in rows
+        if len({given, suggested} & tagged) == 1
     ]
     return Agreement(
         packages=len(moved),
         usable=len(rows),
-        suggested=mean(suggested in told for _, suggested, told in rows),
-        given=mean(given in told for given, _, told in rows),
-        any_other=mean(len(told - {given}) / (len(sizes) - 1) for given, _, told in rows),
+        suggested=mean(suggested in tagged for _, suggested, tagged in rows),
+        given=mean(given in tagged for given, _, tagged in rows),
+        any_other=mean(len(tagged - {given}) / (len(sizes) - 1) for given, _, tagged in rows),
         by_size=mean(
-            sum(sizes[s] for s in told - {given}) / (total - sizes[given])
-            for given, _, told in rows
+            sum(sizes[s] for s in tagged - {given}) / (total - sizes[given])
+            for given, _, tagged in rows
         ),
         decided=len(split),
         for_suggestion=mean(split) if split else None,
@@ -115,7 +117,7 @@ def share_of_given(
 ) -> tuple[int, float]:
     """Return how many packages have usable tags, and the share where these name the section."""
     known = set(sections)
-    hits = [row.given in told for row in kept.itertuples() if (told := named[row.name] & known)]
+    hits = [row.given in tagged for row in kept.itertuples() if (tagged := named[row.name] & known)]
     return len(hits), mean(hits)
 
 
@@ -130,9 +132,9 @@ def run_audit(graph: str, title: str, *options: str) -> tuple[Json, pd.DataFrame
         if status:
             ended = os.waitstatus_to_exitcode(status)
             raise SystemExit(f"{' '.join(command)} ended with {ended}")
-        told = read_json(Path(folder) / "summary.json")
+        summary = read_json(Path(folder) / "summary.json")
         issues = pd.read_csv(Path(folder) / "issues.csv", keep_default_na=False)
-    settings = told["settings"]
+    settings = summary["settings"]
     moved = issues[issues["is_issue"] & (issues["verdict"] == "wrong")]
     pairs = Counter(zip(moved["given"], moved["suggested"], strict=True)).most_common(PAIRS)
     keys = ("nodes", "edges", "labels", "noise_rate", "flagged", "wrong", "cannot_tell")
@@ -146,8 +148,8 @@ def run_audit(graph: str, title: str, *options: str) -> tuple[Json, pd.DataFrame
         "load_before": round(load, 2),
         "cores": len(os.sched_getaffinity(0)),
         "machine": platform.machine(),
-        **{key: told[key] for key in keys},
-        "expected_false_alarms": told["expected_false_alarms"],
+        **{key: summary[key] for key in keys},
+        "expected_false_alarms": summary["expected_false_alarms"],
         "pairs": [[given, suggested, count] for (given, suggested), count in pairs],
         "method": settings["method"],
         "folds": settings["folds"],
@@ -214,7 +216,7 @@ def _agreements(
 
 
 def _sides(issues: pd.DataFrame, named: Mapping[str, frozenset[str]]) -> list[Json]:
-    """Return, by given section, how often tags speak for the suggestion and not for the given."""
+    """Return, by given section, how often tags support the suggestion and not for the given."""
     moved = issues[issues["is_issue"] & (issues["verdict"] == "wrong")]
     sides: dict[str, list[bool]] = {}
     for row in moved.itertuples():
@@ -241,7 +243,7 @@ def page(records: Sequence[Json], remarks: Mapping[str, Mapping[str, Any]]) -> s
         _costs(audits),
         "## What it found",
         _findings(slice_, whole),
-        "## What Debian's own tags say",
+        "## Comparison with Debian's tags",
         _about_tags(),
         _agreement_table(agreements),
         _reading(agreements, sides),
@@ -260,16 +262,16 @@ Made by `python benchmarks/debian_audit.py` from `benchmarks/records/debian.json
 in `benchmarks/debian_remarks.toml`, and nothing here.
 
 The labels in question are real: the archive section that a maintainer chose for every package of
-Debian 12. No noise is added, so nobody knows which sections are wrong. Audited are the embedded
-slice ({slice_["labels"]:,} packages of 13 sections) and the whole index ({whole["labels"]:,}
-packages of 58, {whole["edges"]:,} relations). The judge reads words of names and short
-descriptions, and who depends on whom. Debian's debtags, which about half of all packages carry,
-take no part in the audit and are asked afterwards."""
+Debian 12. No noise is added, so the wrong sections are not known. Two graphs are audited: the
+embedded slice ({slice_["labels"]:,} packages of 13 sections) and the whole index
+({whole["labels"]:,} packages of 58, {whole["edges"]:,} relations). The model uses the words of
+names and short descriptions, and the dependencies. Debian's debtags, which about half of all
+packages have, take no part in the audit; its result is compared with them afterwards."""
 
 
 def _costs(audits: Sequence[Json]) -> str:
     lines = [
-        "| command | labels judged | wall time | CPU time | peak memory |",
+        "| command | labels checked | wall time | CPU time | peak memory |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     lines += [
@@ -281,7 +283,7 @@ def _costs(audits: Sequence[Json]) -> str:
     loads = ", ".join(f"{a['load_before']:.1f}" for a in audits)
     note = (
         f"From the start of Python to the finished page, on {first['cores']} cores of "
-        f"{first['machine']}; other work ran beside it (load before each: {loads}). Judge: "
+        f"{first['machine']}; other work ran beside it (load before each: {loads}). Model: "
         f"`{first['method']}`, {first['folds']} folds; torch "
         f"{first['versions']['torch'].split('+')[0]}. `index.npz` is what "
         "`python -m erase.data.datasets.build_debian Packages index.npz --as-graph` writes."
@@ -290,7 +292,7 @@ def _costs(audits: Sequence[Json]) -> str:
 
 
 def _findings(slice_: Json, whole: Json) -> str:
-    def told(audit: Json) -> str:
+    def found(audit: Json) -> str:
         rate = audit["noise_rate"]
         return (
             f"{rate['value']:.1%} of the labels are wrong by the audit's own estimate (90 % "
@@ -308,20 +310,19 @@ def _findings(slice_: Json, whole: Json) -> str:
             f"| {left[0]} → {left[1]} | {left[2]} | {right[0]} → {right[1]} | {right[2]} |"
         )
     return (
-        f"Slice: {told(slice_)}. Whole index: {told(whole)}. These flags were made before packages "
-        "whose own section is the most probable were exempted. The moves suggested most often:\n\n"
-        + "\n".join(lines)
+        f"Slice: {found(slice_)}. Whole index: {found(whole)}. These flags were made before "
+        "packages whose own section is the most probable were exempted. The moves suggested most "
+        "often:\n\n" + "\n".join(lines)
     )
 
 
 def _about_tags() -> str:
     return """\
-`benchmarks/debtags.toml` says which tags speak for which section: `game::*` for games,
-`works-with::audio` for sound, `role::shared-lib` for libs, and so on. It was written from the names
-of tags and sections alone, and committed before any tag was compared with any suggestion. The tags
-of a package may speak for several sections, or for none: then they are not usable. So that generous
-tags do not flatter the audit, the table also shows what a section drawn at random among all but the
-given one would reach."""
+`benchmarks/debtags.toml` maps tags to sections: `game::*` to games, `works-with::audio` to sound,
+`role::shared-lib` to libs, and so on. It was written from the names of tags and sections only, and
+committed before any tag was compared with any suggestion. The tags of a package may support several
+sections, or none: then they are not usable. As a baseline, the table also shows what a section
+drawn at random among all but the given one would reach."""
 
 
 def _agreement_table(agreements: Sequence[Json]) -> str:
@@ -342,31 +343,31 @@ def _agreement_table(agreements: Sequence[Json]) -> str:
                 "… with usable tags",
                 (f"{a['usable']:,} ({a['usable'] / a['packages']:.0%})" for a in agreements),
             ),
-            row("**tags speak for the suggested section**", percent("suggested")),
-            row("tags speak for the given section", percent("given")),
+            row("**tags support the suggested section**", percent("suggested")),
+            row("tags support the given section", percent("given")),
             row("… for any other section, at random", percent("any_other")),
             row("… for another section drawn by its size", percent("by_size")),
-            row("tags speak for one of the two alone", (f"{a['decided']:,}" for a in agreements)),
+            row("tags support only one of the two", (f"{a['decided']:,}" for a in agreements)),
             row("… **and that is the suggestion**", percent("for_suggestion")),
             row(
                 "packages not flagged, with usable tags",
                 (f"{a['kept_usable']:,}" for a in agreements),
             ),
-            row("… tags speak for their section", percent("kept_given")),
+            row("… tags support their section", percent("kept_given")),
         ]
     )
 
 
 def _reading(agreements: Sequence[Json], sides: Sequence[Json]) -> str:
     kept = ", ".join(f"{share:.0%}" for share in dict.fromkeys(a["kept_given"] for a in agreements))
-    lines = ["| given section | tags speak for one of the two | … for the suggestion |"]
+    lines = ["| given section | tags support only one of the two | … for the suggestion |"]
     lines += ["| --- | ---: | ---: |"]
     lines += [f"| {s['given']} | {s['decided']} | {s['for_suggestion']:.0%} |" for s in sides]
     return (
-        "Tags and sections are two opinions of people: even of packages that are not flagged, tags "
-        f"speak for the section in {kept} only. Tags name what a package is for, while a section "
+        "Tags and sections do not always agree: even of packages that are not flagged, tags "
+        f"support the section in {kept} only. Tags name what a package is for, while a section "
         "may follow another rule, as where all packages of one source are kept together. By "
-        "given section, those of the whole index with most to decide:\n\n" + "\n".join(lines)
+        "given section, the largest groups of the whole index:\n\n" + "\n".join(lines)
     )
 
 
@@ -378,10 +379,11 @@ def _look(packages: Sequence[Json], remarks: Mapping[str, Mapping[str, Any]]) ->
     ]
     fits = Counter(_fitting(package, remarks[package["name"]]) for package in looked)
     return (
-        f"Name, description and kin of the {len(looked)} with a suggestion were read, knowing it: "
-        f"in {fits['suggested']} the suggested section fits better, in {fits['both']} both fit, in "
-        f"{fits['given']} the given one does, in {fits['neither']} neither. *Tags* are the "
-        "sections of the slice that the package's debtags speak for; – where none is usable."
+        f"Name, description and neighbours of the {len(looked)} packages with a suggestion were "
+        f"read, knowing the suggestion: in {fits['suggested']} the suggested section fits "
+        f"better, in {fits['both']} both fit, in {fits['given']} the given one does, in "
+        f"{fits['neither']} neither. *Tags* are the sections of the slice that the package's "
+        "debtags support; – where none is usable."
     )
 
 
@@ -400,12 +402,12 @@ def _package_table(packages: Sequence[Json], remarks: Mapping[str, Mapping[str, 
     ]
     for package in packages:
         remark = remarks.get(package["name"])
-        told = ", ".join(package["tags_name"]) or "–"
+        tags = ", ".join(package["tags_name"]) or "–"
         doubt = "" if package["verdict"] == "wrong" else f" ({package['verdict']})"
         fits = _fitting(package, remark) if remark else ""
         lines.append(
             f"| {package['rank']} | {package['name']} | {package['given']} | "
-            f"{package['suggested']}{doubt} | {package['quality']:.3f} | {told} | {fits} | "
+            f"{package['suggested']}{doubt} | {package['quality']:.3f} | {tags} | {fits} | "
             f"{remark['why'] if remark else ''} |"
         )
     return "\n".join(lines)
@@ -413,7 +415,7 @@ def _package_table(packages: Sequence[Json], remarks: Mapping[str, Mapping[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("packages", nargs="?", type=Path, help="Packages index; none: page alone")
+    parser.add_argument("packages", nargs="?", type=Path, help="index; none: only the page")
     parser.add_argument("--records", type=Path, default=RECORDS, help="default: %(default)s")
     parser.add_argument("--out", type=Path, default=PAGE, help="default: %(default)s")
     options = parser.parse_args()

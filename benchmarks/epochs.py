@@ -1,11 +1,11 @@
-"""Accuracy at other epochs than the one that validation labels choose: the search for a cause.
+"""Measure accuracy at other epochs than the one that validation labels select.
 
     python benchmarks/epochs.py [--device cuda] [--dataset NAME ...] [--method NAME ...]
 
-The published figures are said to be of the epoch that clean validation labels choose, and ours
-are. These runs, on the published draw, ask what else the figures could be of: the epoch with the
-highest accuracy on the test nodes ("test"), or the last of all ("last"). Nobody can choose an epoch
-by labels that nobody has: what comes out is a yardstick for published figures, and no result.
+According to the paper, clean validation labels select the epoch, as they do here. These runs, on
+the published draw, take the epoch with the highest accuracy on the test nodes ("test"), or the last
+one ("last"). Test labels are not available in practice, so the outcome only helps to explain
+published figures; it is not a result.
 """
 
 import argparse
@@ -48,11 +48,11 @@ KEYS = Row._fields[:-1]
 
 
 def graph_for(epoch: str, clean: Data, noise: str, rate: float) -> Data:
-    """Return the published draw, with such validation nodes that training takes `epoch`."""
+    """Return the published draw, with validation nodes that make training select `epoch`."""
     given = erase.corrupt(clean, noise, rate, draw="fixed")
     given.val_mask = clean.test_mask if epoch == "test" else torch.zeros_like(clean.val_mask)
-    told = given.train_mask | given.val_mask
-    given.y = torch.where(given.train_mask, given.y, torch.where(told, clean.y, -1))
+    labelled = given.train_mask | given.val_mask
+    given.y = torch.where(given.train_mask, given.y, torch.where(labelled, clean.y, -1))
     return given
 
 

@@ -1,9 +1,9 @@
-"""What the page of results rests on: runs planned and made, and the commands that made them."""
+"""The records behind the results page: runs planned and made, and the commands that made them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from erase.bench.names import dataset_name
+from erase.bench.names import dataset_label
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
 from erase.bench.tables.build import NOT_HERE
@@ -14,7 +14,7 @@ TF32 = ", TF32 products"
 _STALE = """\
 > Runs of {} here were made in TF32 by a version whose classifier lost digits in it: on
 > Cora with half of the labels wrong in one direction it had 48.2 % instead of 46.0, and 46.0 %
-> instead of 30.0 without propagation. They are to be made anew."""
+> instead of 30.0 without propagation. These runs are due to be repeated."""
 
 
 def runs_made(records: Mapping[str, Sequence[Record]]) -> str:
@@ -58,7 +58,7 @@ def _listed(missing: Iterable[Cell]) -> str:
     places: dict[str, Counter[str]] = {}
     for cell in missing:
         what = " ".join([cell.method, *(f"{name}={value}" for name, value in cell.params.items())])
-        places.setdefault(what, Counter())[dataset_name(cell.dataset)] += 1
+        places.setdefault(what, Counter())[dataset_label(cell.dataset)] += 1
     return "; ".join(
         f"{what} on {', '.join(datasets)} ({datasets.total()})" for what, datasets in places.items()
     )
@@ -68,8 +68,8 @@ def commands(records: Mapping[str, Sequence[Record]]) -> str:
     """Return which command made which records, on which machine; a run counts once."""
     rows = []
     seen: set[str] = set()
-    for study, told in records.items():
-        found = [record for record in told if record.to_json() not in seen]
+    for study, of_study in records.items():
+        found = [record for record in of_study if record.to_json() not in seen]
         seen |= {record.to_json() for record in found}
         for machine in sorted({record.machine for record in found}):
             made = [record for record in found if record.machine == machine]
@@ -88,12 +88,12 @@ def _options(machine: str) -> str:
 
 
 def is_stale(record: Record) -> bool:
-    """Say whether a run of ERASE or MCR² is of the version whose classifier TF32 spoilt.
+    """Return whether a run of ERASE or MCR² is of the version whose classifier lost digits in TF32.
 
     That version wrote no digest of its source.
     """
-    spoilt = record.cell.method in ("erase", "mcr2") and record.machine.endswith(TF32)
-    return spoilt and "source" not in record.versions
+    in_tf32 = record.cell.method in ("erase", "mcr2") and record.machine.endswith(TF32)
+    return in_tf32 and "source" not in record.versions
 
 
 def stale_note(methods: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from erase.bench.names import METHOD_NAMES, dataset_name
+from erase.bench.names import METHOD_NAMES, dataset_label
 from erase.bench.published import published
 from erase.bench.tables.numbers import fixed, signed, span
 from erase.bench.tables.render import NOTHING
@@ -16,12 +16,12 @@ Line = Mapping[str, Any]
 WORDS = """\
 Made by `python benchmarks/speed.py` and `python benchmarks/profile_stages.py`, each with
 `--device cuda` on a GPU. The straightforward implementation of the same formulas launches its many
-small operations from the host and chooses the epoch there with scikit-learn, so that on a GPU its
-time is as much the host's; an epoch of ours is recorded once and replayed."""
+small operations from the host and selects the epoch there with scikit-learn, so on a GPU its time
+depends on the host too. Our epoch is recorded once and replayed."""
 PROFILE_WORDS = """\
-Where the time of an epoch goes, in milliseconds, in brackets the floor: multiplications at the
+Time of an epoch by stage, in milliseconds. In brackets the lower bound: multiplications at the
 measured rate of a matrix product or bytes at the measured bandwidth, whichever takes longer. Stages
-are launched apart here, which on a GPU takes several times as long as the epoch that a fit
+are launched separately here, which on a GPU takes several times as long as the epoch that a fit
 replays."""
 
 
@@ -37,19 +37,20 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def speed_section(speed: Sequence[Line], profile: Sequence[Line]) -> str:
     """Return the section."""
     parts = [
-        _epochs(_of("epoch with selection", speed)),
-        _iterations(_of("iteration", speed)),
+        _epochs(lines_of("epoch with selection", speed)),
+        _iterations(lines_of("iteration", speed)),
         _together([line for line in speed if line["measure"].endswith("runs at once")]),
-        _fits(_of("fit", speed)),
-        _growth(_of("twice the size", speed)),
-        _relabelling(_of("fit of relabelling", speed)),
-        _busy(_of("audit beside a busy process", speed)),
+        _fits(lines_of("fit", speed)),
+        _growth(lines_of("twice the size", speed)),
+        _relabelling(lines_of("fit of relabelling", speed)),
+        _busy(lines_of("audit beside a busy process", speed)),
         _stages(profile),
     ]
     return "\n\n".join(["## Speed", WORDS, *filter(None, parts)])
 
 
-def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
+def lines_of(measure: str, lines: Iterable[Line]) -> list[Line]:
+    """Return the lines of one measure."""
     return [line for line in lines if line["measure"] == measure]
 
 
@@ -60,7 +61,7 @@ def _milliseconds(seconds: float) -> str:
 def _epochs(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{dataset_name(line['dataset'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}, {line['machine']}",
             _milliseconds(line["ours_seconds"]),
             _milliseconds(line["straightforward_seconds"]),
             fixed(line["ratio"], 1),
@@ -96,7 +97,7 @@ def _iterations(lines: Sequence[Line]) -> str:
 def _together(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{line['measure']}, {dataset_name(line['dataset'])}, {line['machine']}",
+            f"{line['measure']}, {dataset_label(line['dataset'])}, {line['machine']}",
             _milliseconds(line["many_seconds"]),
             _milliseconds(line["one_seconds"]),
             fixed(line["ratio"], 2),
@@ -112,7 +113,7 @@ def _fits(lines: Sequence[Line]) -> str:
     rows = [
         [
             f"{METHOD_NAMES[line.get('method', 'erase')]}, "
-            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}{_size(line['options'])}, {line['machine']}",
             fixed(line["seconds_per_epoch"], 2),
             fixed(line.get("peak_gigabytes", line.get("gigabytes")), 1),
             f"{line['epochs']}",
@@ -125,7 +126,7 @@ def _fits(lines: Sequence[Line]) -> str:
 
 def _growth(lines: Sequence[Line]) -> str:
     return "\n".join(
-        f"Of a graph twice as large as {line['options']['num_nodes']:,} nodes an epoch takes "
+        f"On a graph twice as large as {line['options']['num_nodes']:,} nodes an epoch takes "
         f"{fixed(line['ratio'], 2)} times as long ({fixed(line['twice_seconds'], 1)} s against "
         f"{fixed(line['once_seconds'], 1)} s, {line['epochs']} epochs of each in turn, "
         f"{line['machine']})."
@@ -136,7 +137,7 @@ def _growth(lines: Sequence[Line]) -> str:
 def _relabelling(lines: Sequence[Line]) -> str:
     rows = [
         [
-            f"{dataset_name(line['dataset'])}{_size(line['options'])}, {line['machine']}",
+            f"{dataset_label(line['dataset'])}{_size(line['options'])}, {line['machine']}",
             fixed(line["seconds"], 1),
             fixed(line["gigabytes"], 1),
             f"{line['fits']}",
@@ -153,7 +154,7 @@ def _size(options: Mapping[str, Any]) -> str:
 
 
 def _busy(lines: Sequence[Line]) -> str:
-    """Return how an audit fares beside a busy process, by how idle threads wait."""
+    """Return the time of an audit beside a busy process, by how idle threads wait."""
     words = {
         "usual": "GNU OpenMP's own, 300,000 rounds",
         "ours": "as `import erase` sets it, 1,000 rounds",
@@ -179,7 +180,7 @@ def _stages(profile: Sequence[Line]) -> str:
             [name, *(_stage(line, name) for line in lines)]
             for name in dict.fromkeys(s["stage"] for line in lines for s in line["stages"])
         ]
-        head = [machine, *(dataset_name(line["dataset"]) for line in lines)]
+        head = [machine, *(dataset_label(line["dataset"]) for line in lines)]
         tables.append(grid(head, rows, numbers=range(1, len(head))))
     return "\n\n".join([PROFILE_WORDS, *tables]) if tables else ""
 

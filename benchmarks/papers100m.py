@@ -5,7 +5,7 @@
     python benchmarks/papers100m.py --measure    measure this machine first, into records/host.json
 
 Rates come from records where there are some: a GPU's from records/profile.jsonl, a core's from
-records/host.json. Whatever nobody measured here is in `Assumed`, by name.
+records/host.json. Values that were not measured here are in `Assumed`, by name.
 """
 
 import argparse
@@ -46,7 +46,7 @@ INT, FLOAT = 8, 4
 
 @dataclass(frozen=True)
 class Assumed:
-    """The machine, where nobody measured it.
+    """Assumed values of the machine, which were not measured.
 
     Attributes:
         gpus: H200s in one machine.
@@ -373,7 +373,7 @@ def inflation() -> dict[str, float]:
 
 
 def main() -> None:
-    """Print or write the plan, after measuring where asked to."""
+    """Print or write the plan, after measuring with ``--measure``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true", help="measure this machine first")
     parser.add_argument("--write", action="store_true", help="put the tables into the page")

@@ -1,17 +1,16 @@
 """The page's section on large graphs, and its picture, from the records of scale.py."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from matplotlib.figure import Figure
 
+from erase.audit.report.drawing import COLOURS, GREY
 from erase.audit.report.drawing.canvas import add_panels, new_figure
 from erase.bench.tables.numbers import fixed
 from grids import grid
-
-Line = Mapping[str, Any]
+from pace import Line, lines_of
 
 PICTURE = "growth"
 WORDS = """\
@@ -21,10 +20,10 @@ the epoch chosen by clean validation labels. Every row is `erase fit` in a proce
 cores; seconds and gigabytes are those of the whole process. *Recipe* is the published one for
 ogbn-arxiv ([paper.md](paper.md#ogbn-arxiv)); *usual* are ERASE's settings for small graphs in
 larger batches, and cross-entropy with the encoder and the batches of either. The batches,
-neighbours and hidden width of *usual* were picked from three trials of ERASE on the symmetric draw
-and a few at other sizes; nothing was picked for cross-entropy, which at that learning rate has not
-finished learning after its five epochs: its better row is *recipe*. Seconds marked † were measured
-beside other work and are too high. Some without the mark were, too: older records do not say."""
+neighbours and hidden width of *usual* were chosen from three trials of ERASE on the symmetric draw
+and a few at other sizes. Nothing was tuned for cross-entropy, which at that learning rate has not
+converged after its five epochs; its better row is *recipe*. Seconds marked † were measured
+while other work ran and are too high; older records without the mark may be affected too."""
 NAMES = {
     "erase": "ERASE, recipe",
     "ce": "cross-entropy, recipe",
@@ -38,17 +37,17 @@ KINDS = {"file": "in memory", "folder": "out of a folder"}
 def scale_section(lines: Sequence[Line]) -> str:
     """Return the section; empty without records."""
     parts = [
-        _fits(_of("arxiv", lines)),
-        _million(_of("million", lines)),
-        _growth(_of("growth", lines)),
-        _ranks(_of("ranks", lines)),
+        _fits(lines_of("arxiv", lines)),
+        _million(lines_of("million", lines)),
+        _growth(lines_of("growth", lines)),
+        _ranks(lines_of("ranks", lines)),
     ]
     return "\n\n".join(["## Large graphs", WORDS, *filter(None, parts)]) if lines else ""
 
 
 def growth_picture(lines: Sequence[Line]) -> Figure | None:
     """Draw time and memory against the number of nodes; None without records of two sizes."""
-    found = sorted(_of("growth", lines), key=lambda line: line["nodes"])
+    found = sorted(lines_of("growth", lines), key=lambda line: line["nodes"])
     if len(found) < 2:
         return None
     figure = new_figure(8.0, 3.2)
@@ -60,16 +59,12 @@ def growth_picture(lines: Sequence[Line]) -> Figure | None:
         strict=True,
     ):
         values = [line[key] for line in found]
-        panel.loglog(nodes, values, marker="o", color="#1f5fa8", label="measured")
+        panel.loglog(nodes, values, marker="o", color=COLOURS[0], label="measured")
         steepest = [values[0] * 2.3 ** math.log2(n / nodes[0]) for n in nodes]
-        panel.loglog(nodes, steepest, "--", color="#888888", label="2.3 times per doubling")
+        panel.loglog(nodes, steepest, "--", color=GREY, label="2.3 times per doubling")
         panel.set(title=title, xlabel="nodes")
         panel.legend(frameon=False)
     return figure
-
-
-def _of(measure: str, lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if line["measure"] == measure]
 
 
 def _fits(lines: Sequence[Line]) -> str:
@@ -157,7 +152,7 @@ def _ranks(lines: Sequence[Line]) -> str:
         "turns",
     ]
     words = (
-        "One process and two, of a thread each, in turn; medians. Free cores are how much two "
-        "processes multiply in the time in which one alone multiplies once."
+        "One process and two, with one thread each, in turn; medians. Free cores: how many times "
+        "faster two processes multiply matrices than one."
     )
     return f"{words}\n\n{grid(head, rows, numbers=range(1, len(head)))}" if rows else ""

@@ -5,7 +5,7 @@
 
 Graphs are made once, into FOLDER; every measurement is `erase fit` in processes of its own. A
 measurement that is among the records already is not made again, so that the same command continues.
-With `--shared` a record says that other work ran on the machine at the same time.
+With `--shared` a record notes that other work ran on the machine at the same time.
 """
 
 import argparse
@@ -130,13 +130,13 @@ def fit(
     graph: Path, *options: str, processes: int = 1, threads: int | None = None, **parameters: Any
 ) -> dict[str, Any]:
     """Run `erase fit`; return its time, its largest process and what it scored."""
-    told = [part for key, value in parameters.items() for part in ("--set", f"{key}={value}")]
+    settings = [part for key, value in parameters.items() for part in ("--set", f"{key}={value}")]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     with tempfile.TemporaryDirectory() as folder:
         script, peaks, out = (Path(folder) / name for name in ("fit.py", "peaks", "out"))
         script.write_text(FIT)
         command = [sys.executable, *(torchrun if processes > 1 else []), str(script), str(peaks)]
-        command += ["fit", str(graph), "--out", str(out), "--device", "cpu", *options, *told]
+        command += ["fit", str(graph), "--out", str(out), "--device", "cpu", *options, *settings]
         start = time.perf_counter()
         bound = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | bound)
@@ -205,20 +205,20 @@ def ranks(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str,
 
 
 def by_processes(place: Place, method: str, processes: int) -> dict[str, Any]:
-    """Fit by so many processes, and say how many cores were free just before."""
+    """Fit with several processes, and record how many cores were free just before."""
     graph, free = place.graph(50_000), free_cores()
     if method == "erase, whole graph":
         settings = USUAL | {"batch_size": 20_000, "objective": "graph"}
     else:
         settings = METHODS[method] | {"batch_size": 4_000, "num_neighbors": "5,5"}
-    told = fit(
+    record = fit(
         graph,
         *("--noise", "symmetric:0.3", "--method", method.split(",")[0]),
         processes=processes,
         threads=1,
         **settings,
     )
-    return told | {"free_cores_before": free}
+    return record | {"free_cores_before": free}
 
 
 def free_cores() -> float:

@@ -80,14 +80,14 @@ def busy(rounds: int) -> dict[str, Any]:
             )
             try:
                 for waiting, variables in WAITING.items():
-                    told = subprocess.run(
+                    process = subprocess.run(
                         [sys.executable, "-c", AUDIT],
                         check=True,
                         capture_output=True,
                         text=True,
                         env=unset | variables,
                     )
-                    times.setdefault(f"{waiting}, {company}", []).append(float(told.stdout))
+                    times.setdefault(f"{waiting}, {company}", []).append(float(process.stdout))
             finally:
                 if other is not None:
                     other.kill()

@@ -143,7 +143,7 @@ class Straightforward:
     """One training of ERASE on a PyG `Data` with `x`, `edge_index` and the true `y`.
 
     Only `y_noisy[train_mask]` is learnt from; `data.y` is read on `val_mask` to choose the epoch;
-    `data.test_mask` says which predictions `run` returns apart.
+    `data.test_mask` selects the predictions that `run` returns separately.
     Seeds torch's global generator, which dropout and initialisation draw from.
     """
 

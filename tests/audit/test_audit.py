@@ -52,14 +52,14 @@ def fruit(rate: float = 0.2, seed: int = 0) -> tuple[Data, Data]:
     return clean, erase.corrupt(clean, "symmetric", rate, seed=seed, on="train+val")
 
 
-def judge(**changes: Any) -> CrossEntropy:
+def model(**changes: Any) -> CrossEntropy:
     params: dict[str, Any] = {"encoder": "gcn", "hidden": 16, "epochs": 25, "lr": 0.03}
     return CrossEntropy(**(params | {"device": "cpu"} | changes))
 
 
 @pytest.fixture(scope="module")
 def audited() -> erase.Audit:
-    return erase.audit(fruit()[1], method=judge(), folds=5)
+    return erase.audit(fruit()[1], method=model(), folds=5)
 
 
 def test_injected_errors_are_found_and_corrected(audited: erase.Audit) -> None:
@@ -109,12 +109,12 @@ def test_the_agreement_is_that_of_the_probabilities_beside_the_most_common_class
 ) -> None:
     given = audited.given[audited.given >= 0]
     chosen = audited.pred_probs[audited.given >= 0].argmax(1)
-    told = audited.summary()["agreement"]
-    assert told["model"] == np.mean(chosen == given)
-    assert told["majority"] == max(np.mean(given == k) for k in range(3))
-    assert told["model"] > told["majority"] + 0.2
-    assert told["correlation"] > told["needed"] > 0
-    assert told["is_informative"] is True
+    agreement = audited.summary()["agreement"]
+    assert agreement["model"] == np.mean(chosen == given)
+    assert agreement["majority"] == max(np.mean(given == k) for k in range(3))
+    assert agreement["model"] > agreement["majority"] + 0.2
+    assert agreement["correlation"] > agreement["needed"] > 0
+    assert agreement["is_informative"] is True
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -125,21 +125,21 @@ def test_random_features_and_edges_tell_nothing(method: str, seed: int) -> None:
     assert not found.decision.is_issue.any()
     assert set(found.issues["verdict"]) == {"can't tell"}
     np.testing.assert_array_equal(found.clean_labels(), found.given)
-    told = found.summary()
-    assert told["flagged"] == told["wrong"] == told["cannot_tell"] == 0
-    assert told["agreement"]["is_informative"] is False
-    assert told["noise_rate"] == {"value": None, "low": 0.0, "high": 1.0}
-    assert [row["noise_rate"] for row in told["classes"]] == [None] * len(told["classes"])
-    assert told["transition"] is None
-    assert told["agreement"]["model"] < told["agreement"]["majority"] + 0.1
-    assert (told["noise_rate"]["low"], told["noise_rate"]["high"]) == (0.0, 1.0)
-    assert told["notes"][-1] == f"No label is flagged: {found.decision.agreement}."
+    summary = found.summary()
+    assert summary["flagged"] == summary["wrong"] == summary["cannot_tell"] == 0
+    assert summary["agreement"]["is_informative"] is False
+    assert summary["noise_rate"] == {"value": None, "low": 0.0, "high": 1.0}
+    assert [row["noise_rate"] for row in summary["classes"]] == [None] * len(summary["classes"])
+    assert summary["transition"] is None
+    assert summary["agreement"]["model"] < summary["agreement"]["majority"] + 0.1
+    assert (summary["noise_rate"]["low"], summary["noise_rate"]["high"]) == (0.0, 1.0)
+    assert summary["notes"][-1] == f"No label is flagged: {found.decision.agreement}."
     assert repr(found) == "<Audit of 120 labels: it cannot tell which are wrong>"
     with pytest.raises(EraseError, match=r"got models that had not seen a label.*force=True"):
         found.clean_graph(graph)
 
 
-def test_labels_that_nobody_can_judge_are_corrected_by_force_alone() -> None:
+def test_labels_that_cannot_be_checked_are_corrected_only_by_force() -> None:
     graph = meaningless_graph(0)
     found = erase.audit(graph, seed=0)
     forced = found.clean_labels(force=True)
@@ -153,7 +153,7 @@ def test_labels_that_nobody_can_judge_are_corrected_by_force_alone() -> None:
     np.testing.assert_array_equal(strict.clean_labels(force=True), found.given)
 
 
-def test_force_changes_nothing_where_labels_can_be_judged(audited: erase.Audit) -> None:
+def test_force_changes_nothing_where_labels_can_be_checked(audited: erase.Audit) -> None:
     assert audited.decision.is_issue.any()
     np.testing.assert_array_equal(audited.clean_labels(force=True), audited.clean_labels())
 
@@ -171,7 +171,7 @@ def test_half_of_the_labels_wrong_is_no_reason_to_give_up(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["smoothed", DEFAULT_METHOD])
-def test_a_rare_class_does_not_hide_what_the_judge_knows(method: str, seed: int) -> None:
+def test_a_rare_class_does_not_hide_what_the_model_predicts(method: str, seed: int) -> None:
     """One node in five is of a class that features shift a little: naming it pays hardly ever."""
     generator = torch.Generator().manual_seed(seed)
     y = (torch.rand(400, generator=generator) < 0.2).long()
@@ -183,8 +183,8 @@ def test_a_rare_class_does_not_hide_what_the_judge_knows(method: str, seed: int)
     assert known.agreement.is_informative
 
 
-def test_a_good_judge_leaves_right_labels_alone() -> None:
-    """Labels that the judge is sure are right were flagged once, and dropped, to use up alarms."""
+def test_with_a_good_model_right_labels_are_not_flagged() -> None:
+    """Labels that are surely right were once flagged and dropped to use up allowed false alarms."""
     clean = two_communities(1, size=60, classes=3)
     noisy = erase.corrupt(clean, "symmetric", 0.1, seed=0, on="train+val")
     found = erase.audit(noisy, max_false_alarms=0.4)
@@ -213,7 +213,7 @@ def test_evidence_of_a_row_is_that_of_its_node(audited: erase.Audit) -> None:
 
 
 def test_probabilities_are_out_of_sample_and_sum_to_one(audited: erase.Audit) -> None:
-    out_of_fold = out_of_sample(NodeTask.of(fruit()[1]), judge(), 5, 0)
+    out_of_fold = out_of_sample(NodeTask.of(fruit()[1]), model(), 5, 0)
     np.testing.assert_allclose(audited.pred_probs, out_of_fold.proba, atol=1e-6)
     np.testing.assert_allclose(audited.pred_probs.sum(1), 1, rtol=1e-12)
     assert audited.pred_probs.shape == (120, 3)
@@ -225,14 +225,14 @@ def test_probabilities_are_out_of_sample_and_sum_to_one(audited: erase.Audit) ->
     assert audited.class_names == ("apple", "pear", "plum")
 
 
-def test_settings_say_how_it_was_done(audited: erase.Audit) -> None:
-    told = audited.settings
-    assert told["method"] == "CrossEntropy"
-    assert told["parameters"] == judge().get_params()
-    assert (told["folds"], told["seed"], told["max_false_alarms"]) == (5, 0, 0.2)
-    assert told["device"] == "cpu"
-    assert told["versions"]["erase"] == erase.__version__
-    assert set(told["versions"]) == {"erase", "torch", "python"}
+def test_settings_record_how_it_was_done(audited: erase.Audit) -> None:
+    settings = audited.settings
+    assert settings["method"] == "CrossEntropy"
+    assert settings["parameters"] == model().get_params()
+    assert (settings["folds"], settings["seed"], settings["max_false_alarms"]) == (5, 0, 0.2)
+    assert settings["device"] == "cpu"
+    assert settings["versions"]["erase"] == erase.__version__
+    assert set(settings["versions"]) == {"erase", "torch", "python"}
     assert audited.notes == NodeTask.of(fruit()[1]).notes
     assert audited.seconds > 0
 
@@ -245,7 +245,7 @@ def test_without_names_there_is_no_column_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_can_be_the_judge(name: str) -> None:
+def test_every_method_can_be_the_model(name: str) -> None:
     known = METHODS[name]().get_params()
     sizes: dict[str, Any] = {"hidden": 8, "width": 6, "heads": 2, "epochs": 3, "device": "cpu"}
     method = METHODS[name](**{key: value for key, value in sizes.items() if key in known})
@@ -256,7 +256,7 @@ def test_every_method_can_be_the_judge(name: str) -> None:
     assert found.issues["quality"].between(0, 1).all()
 
 
-def test_a_judge_by_name_takes_seed_device_and_few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_by_name_takes_seed_device_and_few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[NodeClassifier] = []
 
     def watch(task: Any, method: Any, *rest: Any, **options: Any) -> Any:
@@ -272,37 +272,37 @@ def test_a_judge_by_name_takes_seed_device_and_few_epochs(monkeypatch: pytest.Mo
     assert seen[1].get_params() == CrossEntropy(seed=4, epochs=MAX_EPOCHS).get_params()
     erase.audit(two_communities(), method="label-propagation", seed=4)
     assert seen[2].get_params() == LabelPropagation(seed=4).get_params()
-    mine = judge(seed=9)
+    mine = model(seed=9)
     erase.audit(two_communities(), method=mine, seed=4, device="cpu")
     assert seen[3].get_params() == mine.get_params()
     assert seen[3] is not mine
     assert CrossEntropy().epochs > MAX_EPOCHS == 150
 
 
-def test_a_judge_never_trains_longer_than_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_never_trains_longer_than_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("erase.audit.run.MAX_EPOCHS", CrossEntropy().epochs + 1)
     assert audit_params("ce") == {"epochs": CrossEntropy().epochs}
 
 
 def test_every_option_changes_the_answer(audited: erase.Audit) -> None:
     given = fruit()[1]
-    by_fewer = erase.audit(given, method=judge(), folds=3)
+    by_fewer = erase.audit(given, method=model(), folds=3)
     assert by_fewer.settings["folds"] == 3
     assert not np.allclose(by_fewer.pred_probs, audited.pred_probs)
-    by_seed = erase.audit(given, method=judge(), folds=5, seed=1)
+    by_seed = erase.audit(given, method=model(), folds=5, seed=1)
     assert not np.allclose(by_seed.pred_probs, audited.pred_probs)
     by_method = erase.audit(given, method="label-propagation", folds=5)
     assert not np.allclose(by_method.pred_probs, audited.pred_probs)
-    strict = erase.audit(given, method=judge(), folds=5, max_false_alarms=0.01)
+    strict = erase.audit(given, method=model(), folds=5, max_false_alarms=0.01)
     np.testing.assert_allclose(strict.pred_probs, audited.pred_probs)
     assert strict.decision.is_issue.sum() < audited.decision.is_issue.sum()
-    again = erase.audit(given, method=judge(), folds=5)
+    again = erase.audit(given, method=model(), folds=5)
     pd.testing.assert_frame_equal(again.issues, audited.issues)
 
 
 def test_the_graph_and_the_method_stay_as_they_were() -> None:
     _, given = fruit()
-    before, method = copy.deepcopy(given), judge(epochs=2)
+    before, method = copy.deepcopy(given), model(epochs=2)
     found = erase.audit(given, method=method, folds=2)
     for array in (found.given, found.edge_index, found.pred_probs, found.embedding):
         array.fill(0)
@@ -334,7 +334,7 @@ def cliques(labels: list[int], size: int = 10) -> Data:
     return Data(edge_index=edges, y=torch.tensor(labels), num_nodes=len(labels))
 
 
-@pytest.mark.parametrize("method", [LabelPropagation(), judge()], ids=["labels", "network"])
+@pytest.mark.parametrize("method", [LabelPropagation(), model()], ids=["labels", "network"])
 def test_one_class_per_component_is_right(method: NodeClassifier) -> None:
     found = erase.audit(cliques([0] * 10 + [1] * 10), method=method)
     assert not found.decision.is_issue.any()
@@ -351,11 +351,11 @@ def test_an_error_inside_a_component_is_found() -> None:
 
 def test_a_class_with_one_label_is_not_called_wrong() -> None:
     found = erase.audit(cliques([0] * 10 + [1] * 9 + [2]), method="label-propagation")
-    assert "One label alone cannot be judged: that of the class '2'." in found.notes
+    assert "The only label of a class cannot be checked: '2'." in found.notes
     assert not found.issues.set_index("node")["is_issue"][19]
 
 
-def test_many_lonely_classes_are_told_in_a_sentence() -> None:
+def test_many_classes_of_one_label_are_named_in_a_note() -> None:
     found = erase.audit(cliques([0, 0, 1, 2, 3, 4, 5, 6, 7, 7]), method="label-propagation")
     assert found.notes[-2].endswith("that of the class '1', '2', '3', '4', '5' and 1 more.")
 
@@ -398,7 +398,7 @@ def test_bad_graphs_are_refused_with_a_sentence(graph: Any, message: str) -> Non
         ({"method": "magic"}, "a method among erase, ce"),
         ({"method": 3}, "a method among"),
         ({"method": CrossEntropy}, "a method among"),
-        ({"method": judge(dropout=2.0)}, "dropout"),
+        ({"method": model(dropout=2.0)}, "dropout"),
         ({"folds": 1}, "at least 2 folds"),
         ({"max_false_alarms": 1.5}, "max_false_alarms"),
         ({"max_false_alarms": float("nan")}, "max_false_alarms"),
@@ -434,7 +434,7 @@ def with_verdicts(audited: erase.Audit) -> erase.Audit:
     return replace(audited, decision=decision, issues=issues)
 
 
-def test_clean_labels_replace_what_is_wrong_and_drop_what_nobody_can_tell(
+def test_clean_labels_replace_what_is_wrong_and_drop_what_is_undecided(
     audited: erase.Audit,
 ) -> None:
     found = with_verdicts(audited)
@@ -457,7 +457,7 @@ def test_an_unflagged_label_is_kept_whatever_the_verdict(audited: erase.Audit) -
     np.testing.assert_array_equal(found.clean_labels(), audited.clean_labels())
 
 
-def test_a_clean_graph_keeps_what_was_not_judged(audited: erase.Audit) -> None:
+def test_a_clean_graph_keeps_what_was_not_audited(audited: erase.Audit) -> None:
     clean, given = fruit()
     whole = copy.copy(given)
     whole.y = torch.where(given.y >= 0, given.y, clean.y)  # test labels too
@@ -561,24 +561,25 @@ def test_saved_files_hold_the_audit(audited: erase.Audit, tmp_path: Path) -> Non
 def test_the_summary_counts_what_is_there(audited: erase.Audit, tmp_path: Path) -> None:
     found = with_verdicts(audited)
     found.save(tmp_path)
-    told = read_json(tmp_path / "summary.json")
-    assert told == json.loads(json.dumps(found.summary()))
+    summary = read_json(tmp_path / "summary.json")
+    assert summary == json.loads(json.dumps(found.summary()))
     decision, issues = found.decision, found.issues
-    assert (told["nodes"], told["labels"]) == (120, 90)
-    assert told["edges"] == found.edge_index.shape[1] / 2
-    assert told["noise_rate"]["value"] == decision.noise_rate.value
-    assert told["noise_rate"]["low"] <= told["noise_rate"]["value"] <= told["noise_rate"]["high"]
-    assert told["flagged"] == issues["is_issue"].sum() == told["wrong"] + told["cannot_tell"]
-    assert (told["wrong"], told["cannot_tell"]) == (5, 1)
-    assert told["expected_false_alarms"] <= told["settings"]["max_false_alarms"]
-    for row in told["classes"]:
+    assert (summary["nodes"], summary["labels"]) == (120, 90)
+    assert summary["edges"] == found.edge_index.shape[1] / 2
+    assert summary["noise_rate"]["value"] == decision.noise_rate.value
+    rate = summary["noise_rate"]
+    assert rate["low"] <= rate["value"] <= rate["high"]
+    assert summary["flagged"] == issues["is_issue"].sum() == 6
+    assert (summary["wrong"], summary["cannot_tell"]) == (5, 1)
+    assert summary["expected_false_alarms"] <= summary["settings"]["max_false_alarms"]
+    for row in summary["classes"]:
         own = issues[issues["given"] == row["class"]]
         assert row["labels"] == len(own)
         assert row["flagged"] == own["is_issue"].sum()
         assert row["noise_rate"] == pytest.approx(1 - own["quality"].mean())
-    assert sum(row["suggested_instead"] for row in told["classes"]) == told["wrong"]
-    assert told["transition"]["classes"] == list(found.class_names)
-    assert (told["transition"]["rows"], told["transition"]["columns"]) == (
+    assert sum(row["suggested_instead"] for row in summary["classes"]) == summary["wrong"]
+    assert summary["transition"]["classes"] == list(found.class_names)
+    assert (summary["transition"]["rows"], summary["transition"]["columns"]) == (
         "true class",
         "given class",
     )
@@ -587,16 +588,16 @@ def test_the_summary_counts_what_is_there(audited: erase.Audit, tmp_path: Path) 
         ("low", decision.transition_low),
         ("high", decision.transition_high),
     ):
-        np.testing.assert_array_equal(told["transition"][key], value)
-    assert told["notes"] == list(found.notes)
+        np.testing.assert_array_equal(summary["transition"][key], value)
+    assert summary["notes"] == list(found.notes)
 
 
-def test_a_class_nobody_has_keeps_its_place_in_the_summary() -> None:
+def test_an_empty_class_keeps_its_place_in_the_summary() -> None:
     data = cliques([0] * 10 + [2] * 10)
     data.num_classes = 3
-    told = erase.audit(data, method="label-propagation").summary()
-    assert [row["labels"] for row in told["classes"]] == [10, 0, 10]
-    assert np.isnan(told["classes"][1]["noise_rate"])
+    summary = erase.audit(data, method="label-propagation").summary()
+    assert [row["labels"] for row in summary["classes"]] == [10, 0, 10]
+    assert np.isnan(summary["classes"][1]["noise_rate"])
 
 
 def test_an_audit_shows_itself(audited: erase.Audit, tmp_path: Path) -> None:
@@ -658,13 +659,13 @@ def test_labels_whose_truth_is_unknown_are_not_scored(audited: erase.Audit) -> N
         score_audit(audited, two_communities(size=40, classes=3))
 
 
-def test_notes_and_models_are_told_where_progress_is_asked_for(
+def test_notes_and_models_are_printed_with_progress(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     erase.audit(two_communities(), method="label-propagation", folds=3, progress=True)
-    told = capsys.readouterr().err
-    assert told.count("Note: ") == len(NodeTask.of(two_communities()).notes) > 0
-    assert "3 models at once" in told
+    output = capsys.readouterr().err
+    assert output.count("Note: ") == len(NodeTask.of(two_communities()).notes) > 0
+    assert "3 models at once" in output
     erase.audit(two_communities(), method="label-propagation", folds=3)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""

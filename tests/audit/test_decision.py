@@ -48,8 +48,8 @@ def test_rate_transition_and_false_alarms_are_those_of_the_draw(
 ) -> None:
     transition = (symmetric if kind is symmetric else pairwise)(4, rate)
     true, given, proba = drawn(3_000, transition)
-    told = proba**distortion  # a judge that is less sure than it may be
-    found = decide(given, told / told.sum(1, keepdims=True), max_false_alarms=0.2)
+    distorted = proba**distortion  # an underconfident model
+    found = decide(given, distorted / distorted.sum(1, keepdims=True), max_false_alarms=0.2)
     wrong = given != true
     assert found.noise_rate.value == pytest.approx(wrong.mean(), abs=0.03)
     assert found.noise_rate.low <= found.noise_rate.value <= found.noise_rate.high
@@ -106,7 +106,7 @@ def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
 
 
 def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:
-    """A judge that is sure and right leaves room for false alarms, which nobody has to use up."""
+    """With a certain and correct model, allowed false alarms stay unused."""
     true, given, proba = drawn(2_000, symmetric(4, 0.1), spread=30.0)
     found = decide(given, proba, max_false_alarms=0.2)
     assert (found.suggested != given)[found.is_issue].all()
@@ -142,7 +142,7 @@ def test_verdicts_by_hand() -> None:
     assert flagged.tolist() == [True, True, False, False, False, False]
 
 
-def test_of_the_only_label_of_a_class_nobody_can_tell_however_probable_it_is() -> None:
+def test_the_only_label_of_a_class_is_never_decided_however_probable_it_is() -> None:
     posterior = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
     flagged, verdict = verdicts(np.array([0, 0, 1]), posterior, 0.2)
     assert not flagged.any()
@@ -194,7 +194,7 @@ def test_the_same_answer_for_all_is_not_informative(row: list[float]) -> None:
     assert not agreement(np.zeros(50, int), np.random.default_rng(0).random((50, 2))).is_informative
 
 
-def test_rare_labels_that_are_told_apart_are_informative_without_any_gain_in_agreement() -> None:
+def test_rare_labels_that_are_separated_are_informative_without_any_gain_in_agreement() -> None:
     """The rare class is never the most probable one, yet its nodes are those where it is likely."""
     rng = np.random.default_rng(0)
     chance = rng.choice([0.05, 0.45], size=2_000, p=[0.6, 0.4])
@@ -301,7 +301,7 @@ def test_the_seed_decides_folds_and_samples() -> None:
 
 
 def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
-    """Five labels the judge calls wrong, forty right, and one of a class nobody has seen."""
+    """Five labels that look wrong, forty right, and the only one of its class."""
     given = np.array([0] * 25 + [1] * 20)
     proba = np.array(
         [[0.02, 0.97, 0.01]] * 5 + [[0.97, 0.02, 0.01]] * 20 + [[0.02, 0.97, 0.01]] * 20

@@ -126,7 +126,7 @@ def test_speaks_of_labelled_nodes_in_node_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_a_class_that_nobody_carries_changes_nothing(name: str) -> None:
+def test_an_empty_class_changes_nothing(name: str) -> None:
     given, proba, _ = noisy_case(3)
     wider = np.insert(proba, 1, 0.0, axis=1)
     first = DETECTORS[name](out_of_fold_of(given, proba), ring(200), 0)
@@ -205,7 +205,7 @@ def joint_by_loops(given: Sequence[int], proba: Floats) -> list[list[float]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_joint_is_the_printed_formula(seed: int) -> None:
     given, proba, _ = noisy_case(seed, classes=2 + seed, sharp=1.0)
-    given[given == 1] = 0  # a class that nobody carries
+    given[given == 1] = 0  # a class without labels
     joint = estimate_joint(given, proba)
     assert joint == pytest.approx(np.array(joint_by_loops(given.tolist(), proba)))
     assert joint.sum(1) == pytest.approx(np.bincount(given, minlength=2 + seed) / 200)
@@ -245,7 +245,7 @@ def test_issues_and_qualities_are_cleanlabs(seed: int) -> None:
     joint = estimate_joint(given, proba)
     theirs = count.estimate_joint(given, proba)
     assert np.abs(joint - theirs).max() < 1 / len(given)  # cleanlab rounds to whole labels
-    # cleanlab rounds so that rows keep their sums; here it is told our whole numbers
+    # cleanlab rounds so that rows keep their sums; here it gets our whole numbers
     counts = np.rint(joint * len(given)).astype(int)
     np.fill_diagonal(counts, counts.diagonal() + np.bincount(given) - counts.sum(1))
     flags = cleanlab_filter.find_label_issues(given, proba, confident_joint=counts, n_jobs=1)
@@ -255,7 +255,7 @@ def test_issues_and_qualities_are_cleanlabs(seed: int) -> None:
     assert found.quality == pytest.approx(scores, abs=1e-6)
 
 
-def test_a_label_the_judge_agrees_with_is_never_pruned() -> None:
+def test_a_label_the_model_agrees_with_is_never_pruned() -> None:
     given, proba, _ = noisy_case(0, sharp=0.3)
     found = confident_learning(out_of_fold_of(given, proba), NO_EDGES, 0)
     agrees = proba.argmax(1) == given
@@ -291,7 +291,7 @@ def test_agreement_is_that_of_dense_powers_without_the_own_fold(
             assert agreement[row, c] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_nodes_own_label_moves_nothing_but_which_class_is_asked_for() -> None:
+def test_a_nodes_own_label_changes_only_which_class_is_read() -> None:
     rng = np.random.default_rng(0)
     given = rng.integers(0, 3, size=30)
     proba = rng.dirichlet(np.ones(3), size=30)
@@ -304,8 +304,8 @@ def test_a_nodes_own_label_moves_nothing_but_which_class_is_asked_for() -> None:
     assert agreement[0][8].tolist() != agreement[1][8].tolist()
 
 
-def test_graphcleaner_hears_the_neighbours() -> None:
-    """The judge knows nothing of the nodes in question; those around them are of their class."""
+def test_graphcleaner_uses_the_neighbours() -> None:
+    """The model cannot predict the nodes in question; their neighbours are of their class."""
     rng = np.random.default_rng(0)
     true = np.repeat([0, 1, 2], 60)
     nodes = np.arange(180)
@@ -313,16 +313,16 @@ def test_graphcleaner_hears_the_neighbours() -> None:
     edges = torch.tensor(sorted({*pairs, *[(b, a) for a, b in pairs]})).T.contiguous()
     given = np.where(rng.random(180) < 0.2, (true + 1) % 3, true)
     proba = np.full((180, 3), 1 / 3)
-    heard = graphcleaner(out_of_fold_of(given, proba), edges, 0)
-    assert roc_auc_score(given != true, -heard.quality) > 0.95
-    deaf = graphcleaner(out_of_fold_of(given, proba), NO_EDGES, 0)
-    assert np.ptp(deaf.quality) < 0.2
-    # what the judges say of the neighbours is heard too, where no neighbour has a label
+    found = graphcleaner(out_of_fold_of(given, proba), edges, 0)
+    assert roc_auc_score(given != true, -found.quality) > 0.95
+    without = graphcleaner(out_of_fold_of(given, proba), NO_EDGES, 0)
+    assert np.ptp(without.quality) < 0.2
+    # predictions for the neighbours count too, where no neighbour has a label
     probes = np.where(rng.random(180) < 0.3, given, -1)
-    said = 0.1 + 0.7 * np.eye(3)[true]
-    judges = np.where((probes >= 0)[:, None], 1 / 3, said)
+    predicted = 0.1 + 0.7 * np.eye(3)[true]
+    by_model = np.where((probes >= 0)[:, None], 1 / 3, predicted)
     fold = np.where(probes >= 0, nodes % 2, -1)
-    by = graphcleaner(out_of_fold_of(probes, proba, fold, np.stack([judges] * 2)), edges, 0)
+    by = graphcleaner(out_of_fold_of(probes, proba, fold, np.stack([by_model] * 2)), edges, 0)
     assert roc_auc_score((given != true)[probes >= 0], -by.quality) > 0.95
 
 
@@ -345,7 +345,7 @@ def test_flips_follow_how_classes_are_confused() -> None:
     assert np.abs(np.array(shares) - expected).max() < 0.03
 
 
-def test_one_fold_has_nobody_to_learn_from() -> None:
+def test_one_fold_has_no_other_fold_to_train_on() -> None:
     out_of_fold = out_of_fold_of([0, 1], np.eye(2), fold=[0, 0])
     with pytest.raises(EraseError, match="two folds"):
         graphcleaner(out_of_fold, NO_EDGES, 0)

@@ -1,4 +1,4 @@
-"""Graphs that nobody would draw and everybody has: a clear sentence or a right answer.
+"""Degenerate graphs: a clear error or a right answer.
 
 Every case is audited twice, as a Data in Python and as a file by the command.
 """
@@ -40,7 +40,7 @@ def communities(**changes: Any) -> Data:
 
 
 def blocks(labels: list[int], size: int, **fields: Any) -> Data:
-    """Return nodes joined with all others of their block of `size`, and with nobody else."""
+    """Return nodes joined with all others of their block of `size`, and with no other."""
     block = torch.arange(len(labels)) // size
     joined = (block[:, None] == block) & ~torch.eye(len(labels), dtype=torch.bool)
     y = torch.tensor(labels)
@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[Data, str]] = {
         communities(x=with_nan().nan_to_num(float("inf"))),
         "finite features; got inf at node 3",
     ),
-    "an edge to nobody": (path_graph(edge_index=torch.tensor([[0, 9], [1, 1]])), "9"),
+    "an edge to a missing node": (path_graph(edge_index=torch.tensor([[0, 9], [1, 1]])), "9"),
     "an edge to a negative node": (path_graph(edge_index=torch.tensor([[0, -2], [1, 1]])), "-2"),
     "a label out of range": (path_graph(y=torch.tensor([0, 1, -7, 0, 1])), "label -7"),
     "a label beyond the names": (
@@ -111,22 +111,22 @@ REFUSED: dict[str, tuple[Data, str]] = {
 }
 
 
-@pytest.mark.parametrize(("graph", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_audited_is_refused_with_a_sentence(graph: Data, said: str) -> None:
-    with pytest.raises(EraseError, match=said) as caught:
+@pytest.mark.parametrize(("graph", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_audited_is_refused_with_a_sentence(graph: Data, message: str) -> None:
+    with pytest.raises(EraseError, match=message) as caught:
         erase.audit(graph)
     assert pd.Series([str(caught.value)]).str.match(SAYS_WHAT_TO_DO).all(), str(caught.value)
 
 
-@pytest.mark.parametrize(("graph", "said"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("graph", "message"), REFUSED.values(), ids=REFUSED)
 def test_the_command_refuses_it_too_and_writes_nothing(
-    graph: Data, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    graph: Data, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_as_is(graph, tmp_path / "nasty.npz")
     assert main(["audit", str(tmp_path / "nasty.npz"), "--out", str(tmp_path / "out")]) == 2
     captured = capsys.readouterr()
     line = captured.err.splitlines()[-1].removeprefix("erase: ")
-    assert pd.Series([line]).str.contains(said).all(), line
+    assert pd.Series([line]).str.contains(message).all(), line
     assert pd.Series([line]).str.match(SAYS_WHAT_TO_DO).all(), line
     assert captured.out == ""
     assert not (tmp_path / "out").exists()
@@ -207,12 +207,12 @@ def test_wrong_labels_of_a_strange_graph_are_the_most_suspicious(graph: Data) ->
     assert scores["auroc"] > 0.85
 
 
-def test_a_class_that_nobody_has_is_never_suggested() -> None:
+def test_an_empty_class_is_never_suggested() -> None:
     found = erase.audit(communities(class_names=["a", "b", "never"]))
     assert set(found.issues["suggested"]) == {"a", "b"}
     assert found.pred_probs.shape == (80, 3)
-    told = {row["class"]: row for row in found.summary()["classes"]}
-    assert told["never"]["labels"] == told["never"]["suggested_instead"] == 0
+    rows = {row["class"]: row for row in found.summary()["classes"]}
+    assert rows["never"]["labels"] == rows["never"]["suggested_instead"] == 0
     assert any("No training node has the class 'never'." in note for note in found.notes)
 
 
@@ -223,22 +223,22 @@ def test_isolated_nodes_have_no_evidence_around_them() -> None:
     assert alone[["neighbours_agree", "neighbours_proba"]].isna().all(axis=None)
 
 
-def test_what_stands_for_missing_features_is_told() -> None:
+def test_a_note_names_what_replaces_missing_features() -> None:
     assert any("no features" in note for note in erase.audit(communities(x=None)).notes)
 
 
 def test_folds_are_never_empty() -> None:
     found = erase.audit(blocks([0, 0, 0, 1, 1, 1], 3), folds=10)
     assert found.settings["folds"] == 6
-    assert "10 folds were asked for; 6 labels make 6." in found.notes
+    assert "6 folds are used instead of 10: there are only 6 labels." in found.notes
     many = erase.audit(communities(), folds=1000)
     assert many.settings["folds"] == 60
-    assert "1000 folds were asked for; 60 labels make 60." in many.notes
+    assert "60 folds are used instead of 1000: there are only 60 labels." in many.notes
 
 
 def test_the_only_label_of_a_class_is_no_issue_even_if_everything_is() -> None:
     found = erase.audit(blocks([0] * 10 + [1] * 9 + [2], 10), max_false_alarms=1)
-    assert not found.decision.is_issue.any()  # nor is a label that the judge agrees with
+    assert not found.decision.is_issue.any()  # nor is a label that the model agrees with
     assert found.issues.set_index("node")["verdict"][19] == "can't tell"
     assert found.clean_labels()[19] == 2
 
@@ -256,7 +256,7 @@ def test_no_false_alarm_is_no_alarm_and_any_is_all_that_another_class_suits_bett
 
 
 @pytest.mark.parametrize("name", ["features that say nothing", "neither edges nor features"])
-def test_where_nothing_tells_classes_apart_the_audit_says_so(name: str) -> None:
+def test_where_nothing_separates_classes_the_audit_reports_it(name: str) -> None:
     found = erase.audit(ANSWERED[name])
     assert not found.decision.agreement.is_informative
     assert (found.decision.noise_rate.low, found.decision.noise_rate.high) == (0, 1)
@@ -279,22 +279,22 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "more than all": ({"max_false_alarms": 1.01}, "a share from 0 to 1; got 1.01"),
     "less than none": ({"max_false_alarms": -0.1}, "a share from 0 to 1; got -0.1"),
     "a switch": ({"max_false_alarms": True}, "a share from 0 to 1; got True"),
-    "nobody": ({"method": "nobody"}, f"a method among .*{DEFAULT_METHOD}.*; got 'nobody'"),
-    "no judge": ({"method": None}, "a method among .*; got None"),
+    "unknown": ({"method": "unknown"}, f"a method among .*{DEFAULT_METHOD}.*; got 'unknown'"),
+    "no method": ({"method": None}, "a method among .*; got None"),
     "a seed below 0": ({"seed": -1}, "seed to be a whole number ≥ 0; got seed=-1"),
     "half a seed": ({"seed": 0.5}, "seed to be a whole number ≥ 0; got seed=0.5"),
     "no device": ({"device": "abacus"}, "'auto', 'cpu' or 'cuda'; got 'abacus'"),
 }
 
 
-@pytest.mark.parametrize(("options", "said"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
-def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(EraseError, match=said):
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EraseError, match=message):
         erase.audit(communities(), **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--folds", "1"], "at least 2 folds; got 1"),
         (["--max-false-alarms", "1.01"], "a share from 0 to 1; got 1.01"),
@@ -307,12 +307,12 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) 
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_the_command_refuses_them_and_writes_nothing(
-    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_as_is(communities(), tmp_path / "graph.npz")
     out = tmp_path / "out"
     assert main(["audit", str(tmp_path / "graph.npz"), "--out", str(out), *options]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -322,8 +322,8 @@ def test_the_command_takes_both_ends_of_the_scale(
 ) -> None:
     noisy = erase.corrupt(communities(), "symmetric", 0.2, seed=0, on="train+val")
     write_as_is(noisy, tmp_path / "graph.npz")
-    told = ["audit", str(tmp_path / "graph.npz"), "--out", str(tmp_path)]
-    assert main([*told, "--max-false-alarms", share]) == 0
+    command = ["audit", str(tmp_path / "graph.npz"), "--out", str(tmp_path)]
+    assert main([*command, "--max-false-alarms", share]) == 0
     assert read_json(tmp_path / "summary.json")["flagged"] == flagged
     none = "No label is suspicious enough to be flagged." in capsys.readouterr().out
     assert none == (flagged == 0)

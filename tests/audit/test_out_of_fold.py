@@ -77,7 +77,7 @@ def test_the_deal_depends_on_its_seed_alone() -> None:
     ),
     st.integers(2, 7),
 )
-def test_no_model_sees_a_label_it_judges(y: list[int], folds: int) -> None:
+def test_no_model_sees_a_label_it_predicts(y: list[int], folds: int) -> None:
     task = task_of(y, classes=8)
     out_of_fold, seen = witnessed(task, folds)
     labelled = np.flatnonzero(task.y >= 0)
@@ -109,7 +109,7 @@ def test_the_next_fold_validates_and_the_others_train() -> None:
 
 
 @pytest.mark.parametrize(("labels", "folds"), [(60, 2), (49, 5)])
-def test_without_a_fold_to_spare_nobody_validates(labels: int, folds: int) -> None:
+def test_without_a_fold_to_spare_there_is_no_validation(labels: int, folds: int) -> None:
     _, seen = witnessed(task_of([k % 3 for k in range(labels)]), folds)
     assert all(not bool(shown.val_mask.any()) for shown in seen)
     smaller = labels - -(-labels // folds)
@@ -132,10 +132,10 @@ def test_a_rare_class_trains_rather_than_validates() -> None:
     y = [0] * 30 + [1] * 28 + [2] * 2
     out_of_fold, seen = witnessed(task_of(y), 5)
     one, other = (58, 59) if (out_of_fold.fold[59] - out_of_fold.fold[58]) % 5 == 1 else (59, 58)
-    judge = out_of_fold.fold[one]
-    assert out_of_fold.fold[other] == (judge + 1) % 5  # it would choose the epoch of this judge
-    assert bool(seen[judge].train_mask[other])
-    assert not bool(seen[judge].val_mask[other])
+    model = out_of_fold.fold[one]
+    assert out_of_fold.fold[other] == (model + 1) % 5  # it would select the epoch of this model
+    assert bool(seen[model].train_mask[other])
+    assert not bool(seen[model].val_mask[other])
     assert bool(seen[out_of_fold.fold[other]].train_mask[one])
 
 
@@ -159,7 +159,7 @@ def test_the_embedding_is_that_of_the_first_model() -> None:
     assert (out_of_fold.embedding == 0).all()
 
 
-def test_a_changed_label_leaves_its_own_judge_alone() -> None:
+def test_a_changed_label_does_not_change_its_own_prediction() -> None:
     y = [k % 3 for k in range(60)]
     before = task_of(y)
     fold = deal(np.array(y), 5, numpy_stream(0, "audit folds"))
@@ -190,7 +190,7 @@ def test_one_by_one_is_all_at_once() -> None:
 
 
 def count_runs(monkeypatch: pytest.MonkeyPatch, method: type[NodeClassifier]) -> list[int]:
-    """Return how many runs each call of `fit_many` is asked for, as they come."""
+    """Return how many runs each call of `fit_many` gets, in order."""
     calls: list[int] = []
     fit_many = method.fit_many
 
@@ -228,7 +228,7 @@ def test_a_gpu_trains_all_folds_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(out_of_fold.proba, expected.proba, atol=1e-5)
 
 
-def test_validation_and_training_labels_are_judged_alike() -> None:
+def test_validation_and_training_labels_are_predicted_alike() -> None:
     data = two_communities()
     out_of_fold, _ = witnessed(NodeTask.of(data), 5)
     assert ((out_of_fold.fold >= 0) == (data.train_mask | data.val_mask).numpy()).all()
@@ -269,8 +269,8 @@ def test_labels_of_one_class_or_none_are_refused(y: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_can_judge_three_labels(name: str) -> None:
-    """The judge of the only label of its class has not seen it: no opinion is the right one."""
+def test_every_method_can_predict_three_labels(name: str) -> None:
+    """No model saw another label of the class, so its prediction is uniform."""
     known = METHODS[name]().get_params()
     sizes: dict[str, Any] = {"hidden": 8, "width": 6, "heads": 2, "epochs": 3, "device": "cpu"}
     method = METHODS[name](**{key: value for key, value in sizes.items() if key in known})
@@ -281,6 +281,6 @@ def test_every_method_can_judge_three_labels(name: str) -> None:
     assert sorted(out_of_fold.fold[:3]) == [0, 1, 2]
 
 
-def test_lonely_labels_are_refused() -> None:
+def test_labels_without_a_shared_class_are_refused() -> None:
     with pytest.raises(EraseError, match="3 labels, each the only one of its class"):
         out_of_sample(task_of([0, 1, -1, 2]), LabelPropagation(), 2)

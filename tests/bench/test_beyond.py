@@ -58,15 +58,15 @@ def test_sentences_tell_the_mean_the_rival_and_the_worst_cell() -> None:
         ("smoothed", "cora", 0.0): 0.85,
         ("erase", "cora", 0.1): 0.7,
         ("erase", "cora", 0.3): 0.65,
-        ("ce", "cora", 0.1): 0.99,  # not everywhere: nobody's best single rival
+        ("ce", "cora", 0.1): 0.99,  # not run everywhere, so not the best single rival
     }
     table = build("beyond", records("beyond", accuracy))
-    told = " ".join(table.notes)
+    notes = " ".join(table.notes)
     mean = 75 + 0.45  # of ten seeds
-    assert f"Mean over 4 noisy cells: relabelling {mean:.2f}" in told
-    assert f"the best single rival smoothed features {mean - 4:.2f} (+4.00)" in told
-    assert f"ERASE {67.5 + 0.45:.2f}" in told
-    assert "ahead in 3 of 5; its worst is Cora asymmetric 0.1, −19.00" in told
+    assert f"Mean over 4 noisy cells: relabelling {mean:.2f}" in notes
+    assert f"the best single rival smoothed features {mean - 4:.2f} (+4.00)" in notes
+    assert f"ERASE {67.5 + 0.45:.2f}" in notes
+    assert "ahead in 3 of 5; its smallest lead is −19.00, on Cora asymmetric 0.1" in notes
     cora = table.panels()[0]
     assert list(cora["place"])[:3] == ["asym 0.1", "asym 0.3", "asym 0.5"]
     assert "clean" in set(cora["place"])
@@ -106,7 +106,7 @@ def test_a_cell_that_only_relabelling_has_is_no_comparison_and_a_tie_is_no_lag()
     accuracy = {
         ("relabelling", "cora", 0.1): 0.8,
         ("relabelling", "cora", 0.3): 0.7,
-        ("relabelling", "cora", 0.5): 0.1,  # nobody else
+        ("relabelling", "cora", 0.5): 0.1,  # no other method
         ("erase", "cora", 0.1): 0.8,
         ("erase", "cora", 0.3): 0.6,
     }
@@ -114,7 +114,7 @@ def test_a_cell_that_only_relabelling_has_is_no_comparison_and_a_tie_is_no_lag()
     assert mean == (
         "Mean over 4 noisy cells: relabelling 75.45, the best single rival ERASE 70.45 (+5.00)."
     )
-    assert ahead.endswith("ahead in 4 of 4; its worst is Cora asymmetric 0.1, 0.00.")
+    assert ahead.endswith("ahead in 4 of 4; its smallest lead is 0.00, on Cora asymmetric 0.1.")
 
 
 def test_other_graphs_are_run_at_the_rate_in_the_middle() -> None:

@@ -16,14 +16,14 @@ def figure(dataset: str, method: str, place: str) -> float:
 
 def run(rate: float, seed: int, above: float, params: Mapping[str, Any]) -> Record:
     """A run of ERASE on PubMed that is `above` the paper, in points."""
-    told = figure("pubmed", "erase", f"asymmetric:{rate:g}")
+    printed = figure("pubmed", "erase", f"asymmetric:{rate:g}")
     cell = Cell("pubmed", "asymmetric", rate, "erase", params, "paper", seed)
-    return Record(cell, {"test_accuracy": (told + above) / 100})
+    return Record(cell, {"test_accuracy": (printed + above) / 100})
 
 
 def line(epoch: str, dataset: str, method: str, above: float, seed: int = 0) -> dict[str, Any]:
-    told = figure(dataset, method, "symmetric:0.3")
-    found = {"test_accuracy": (told + above) / 100}
+    printed = figure(dataset, method, "symmetric:0.3")
+    found = {"test_accuracy": (printed + above) / 100}
     place = {"dataset": dataset, "noise": "symmetric", "rate": 0.3, "method": method, "seed": seed}
     return place | {"epoch": epoch} | found
 
@@ -58,9 +58,9 @@ def test_epochs_are_compared_for_each_method_and_graph() -> None:
         line("last", "cora", "ce", -0.5),
         line("test", "cora", "erase", -0.25),
     ]
-    told = figure("cora", "ce", "symmetric:0.3")
+    printed = figure("cora", "ce", "symmetric:0.3")
     cell = Cell("cora", "symmetric", 0.3, "ce", {}, "paper", 0)
-    usual = [Record(cell, {"test_accuracy": (told + 1) / 100})]
+    usual = [Record(cell, {"test_accuracy": (printed + 1) / 100})]
     text = causes_section({"paper": usual}, lines)
     assert (
         "| CE, Cora | 1 | 2 | +1.00 (1.00; 1.00) | +3.00 (3.00; 3.00) | −0.50 (0.50; 0.50) |"
@@ -83,8 +83,8 @@ def test_last_epochs_alone_are_compared() -> None:
 
 
 def test_a_method_without_published_figure_has_no_distance() -> None:
-    told = line("test", "cora", "ce", 0.0) | {"method": "smoothed"}
-    assert ", Cora | 1 | 1 | – | – | – |" in causes_section({}, [told])
+    measured = line("test", "cora", "ce", 0.0) | {"method": "smoothed"}
+    assert ", Cora | 1 | 1 | – | – | – |" in causes_section({}, [measured])
 
 
 def test_a_departure_names_every_graph_it_was_tried_on() -> None:

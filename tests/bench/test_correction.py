@@ -46,19 +46,19 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def cell(**changes: Any) -> Cell:
-    asked = Cell("tiny", "symmetric", 0.3, "smoothed", {"width": 8}, "honest", 0)
-    return replace(asked, **changes)
+    wanted = Cell("tiny", "symmetric", 0.3, "smoothed", {"width": 8}, "honest", 0)
+    return replace(wanted, **changes)
 
 
 def corrected(**changes: Any) -> Cell:
-    asked = cell(**changes)
-    return replace(asked, params={**asked.params, **BY_LABELS})
+    wanted = cell(**changes)
+    return replace(wanted, params={**wanted.params, **BY_LABELS})
 
 
 def test_a_corrected_cell_is_the_audit_and_then_the_method() -> None:
-    asked = corrected()
-    (result,) = run_batch(Batch((asked,), False, False, "cpu", 1))
-    given = labels_of_cell(tiny(), asked)
+    wanted = corrected()
+    (result,) = run_batch(Batch((wanted,), False, False, "cpu", 1))
+    given = labels_of_cell(tiny(), wanted)
     found = audit(given, method=LabelPropagation(device="cpu"))
     assert found.decision.is_issue.sum() > 3
     method = SmoothedLogReg(width=8, device="cpu").fit(found.clean_graph(given))
@@ -70,7 +70,7 @@ def test_a_corrected_cell_is_the_audit_and_then_the_method() -> None:
     assert result.record.settings == plain.record.settings == {"width": 8}
 
 
-def test_without_a_judge_labels_stay() -> None:
+def test_without_an_audit_labels_stay() -> None:
     given = labels_of_cell(tiny(), cell())
     assert labels_to_train(given, cell(), "cpu") is given
     changed = labels_to_train(given, corrected(), "cpu")
@@ -91,26 +91,26 @@ def test_records_keep_who_corrected(tmp_path: Path) -> None:
     assert {record.cell for record in read(path)} == {cell(), corrected()}
 
 
-@pytest.mark.parametrize("judge", ["nobody", None, 3])
-def test_a_judge_that_does_not_exist_is_found_before_work(judge: Any) -> None:
-    with pytest.raises(EraseError, match=f"corrected_by = {judge!r}"):
-        check(Study("tests", ()), [cell(params={CORRECTED_BY: judge})])
+@pytest.mark.parametrize("method", ["unknown", None, 3])
+def test_an_unknown_audit_method_is_found_before_work(method: Any) -> None:
+    with pytest.raises(EraseError, match=f"corrected_by = {method!r}"):
+        check(Study("tests", ()), [cell(params={CORRECTED_BY: method})])
     check(Study("tests", ()), [corrected()])
 
 
-def test_the_judge_of_a_file_called_like_a_dataset_has_its_defaults(
+def test_the_model_of_a_file_named_like_a_dataset_has_its_defaults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    judges = []
+    parameters = []
 
     def watch(given: Data, *, method: NodeClassifier, seed: int) -> Any:
-        judges.append(method.get_params())
+        parameters.append(method.get_params())
         return audit(given, method="label-propagation", seed=seed)
 
     monkeypatch.setattr("erase.bench.correction.audit", watch)
     for dataset in ("./PubMed", "mine.npz", "pubmed"):
         labels_to_train(tiny(), cell(dataset=dataset, params={CORRECTED_BY: "erase"}), "cpu")
-    assert judges[0] == judges[1] != judges[2]
+    assert parameters[0] == parameters[1] != parameters[2]
 
 
 def test_the_study_has_its_twins_in_the_main_table() -> None:

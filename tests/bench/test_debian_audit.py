@@ -20,7 +20,7 @@ def moves(*rows: tuple[str, str, str]) -> pd.DataFrame:
 
 
 def named(**sections: str) -> dict[str, frozenset[str]]:
-    return {name: frozenset(told.split()) for name, told in sections.items()}
+    return {name: frozenset(sections_of.split()) for name, sections_of in sections.items()}
 
 
 def test_tags_speak_for_sections_by_their_patterns() -> None:
@@ -51,8 +51,8 @@ def test_where_tags_decide_nothing_there_is_no_share() -> None:
 
 def test_given_sections_are_looked_up_in_usable_tags_alone() -> None:
     kept = moves(("a", "net", ""), ("b", "net", ""), ("c", "net", ""))
-    told = named(a="net web", b="web", c="")
-    assert debian_audit.share_of_given(kept, told, SIZES) == (2, 0.5)
+    sections_of = named(a="net web", b="web", c="")
+    assert debian_audit.share_of_given(kept, sections_of, SIZES) == (2, 0.5)
 
 
 def test_tags_are_mapped_to_sections_that_exist() -> None:
@@ -71,7 +71,7 @@ def test_the_page_is_what_the_records_and_remarks_give() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(committed(), remarks)
 
 
-def test_the_records_hold_what_was_asked_for() -> None:
+def test_the_records_hold_all_audits() -> None:
     audits = {r["command"]: r for r in committed() if r["kind"] == "audit"}
     assert audits["erase audit debian"]["seconds"] < 180
     whole = audits["erase audit index.npz --all-labels"]
@@ -80,7 +80,7 @@ def test_the_records_hold_what_was_asked_for() -> None:
     assert whole["peak_bytes"] < 8e9
 
 
-def test_remarks_judge_by_sections() -> None:
+def test_remarks_rate_by_sections() -> None:
     package = {"given": "net", "suggested": "web"}
     assert debian_audit._fitting(package, {"fits": ["web"]}) == "suggested"
     assert debian_audit._fitting(package, {"fits": ["net", "games"]}) == "given"

@@ -66,18 +66,18 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def cell(method: str = AUDIT, **changes: Any) -> Cell:
     params = {"judge": "label-propagation", **changes.pop("params", {})}
-    asked = Cell("tiny", "symmetric", 0.3, method, params, "honest", 0)
-    return replace(asked, **changes)
+    wanted = Cell("tiny", "symmetric", 0.3, method, params, "honest", 0)
+    return replace(wanted, **changes)
 
 
 def batch(*cells: Cell) -> Batch:
     return Batch(cells, False, False, "cpu", 1)
 
 
-def out_of_fold_like(asked: Cell) -> tuple[OutOfFold, NodeTask]:
-    task = NodeTask.of(labels_of_cell(tiny(), asked))
+def out_of_fold_like(wanted: Cell) -> tuple[OutOfFold, NodeTask]:
+    task = NodeTask.of(labels_of_cell(tiny(), wanted))
     return out_of_sample(
-        task, LabelPropagation(seed=asked.seed, device="cpu"), FOLDS, asked.seed
+        task, LabelPropagation(seed=wanted.seed, device="cpu"), FOLDS, wanted.seed
     ), task
 
 
@@ -162,17 +162,17 @@ def test_the_names_are_those_of_no_method() -> None:
     assert not detects(cell("ce"))
 
 
-def test_what_a_detector_does_not_take_changes_its_judge() -> None:
+def test_parameters_that_a_detector_does_not_take_change_its_model() -> None:
     params = {"judge": "ce", "folds": 3, "max_false_alarms": 0.1, "hidden": 8, "epochs": 7}
-    asked = cell(params=params, seed=4)
-    judge = replace(asked, method="ce", params={"hidden": 8, "epochs": 7})
-    assert DetectionSetup.of(asked) == DetectionSetup(judge, 3, 0.1)
+    wanted = cell(params=params, seed=4)
+    model = replace(wanted, method="ce", params={"hidden": 8, "epochs": 7})
+    assert DetectionSetup.of(wanted) == DetectionSetup(model, 3, 0.1)
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
-        ({"judge": "nobody"}, "judge = 'nobody'"),
+        ({"judge": "unknown"}, "judge = 'unknown'"),
         ({"judge": None}, "judge = None"),
         ({"folds": 1}, "folds = 1"),
         ({"folds": 2.5}, "folds = 2.5"),
@@ -181,9 +181,9 @@ def test_what_a_detector_does_not_take_changes_its_judge() -> None:
     ],
 )
 def test_parameters_that_cannot_be_are_found_before_work(
-    params: Mapping[str, Any], told: str
+    params: Mapping[str, Any], message: str
 ) -> None:
-    with pytest.raises(EraseError, match=told):
+    with pytest.raises(EraseError, match=message):
         check(Study("tests", ()), [cell(params=params)])
 
 
@@ -197,11 +197,11 @@ def test_a_detector_has_no_representations(switch: str) -> None:
 
 
 def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
-    asked = cell(seed=2, params={"max_false_alarms": 0.3, "folds": 5})
-    (result,) = run_batch(batch(asked))
-    judge = LabelPropagation(seed=2, device="cpu")
-    given = labels_of_cell(tiny(), asked)
-    found = audit(given, method=judge, folds=5, max_false_alarms=0.3, seed=2)
+    wanted = cell(seed=2, params={"max_false_alarms": 0.3, "folds": 5})
+    (result,) = run_batch(batch(wanted))
+    model = LabelPropagation(seed=2, device="cpu")
+    given = labels_of_cell(tiny(), wanted)
+    found = audit(given, method=model, folds=5, max_false_alarms=0.3, seed=2)
     expected = score_audit(found, tiny())
     scores = dict(result.record.scores)
     assert {key: scores[key] for key in expected if key in scores} == {
@@ -214,7 +214,7 @@ def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
     assert scores["flagged"] == found.decision.is_issue.sum() > 0
 
 
-def test_the_false_alarms_asked_for_change_what_is_flagged() -> None:
+def test_the_allowed_false_alarms_change_what_is_flagged() -> None:
     shy, bold = (cell(params={"max_false_alarms": share}) for share in (0.01, 0.6))
     flagged = [result.record.scores["flagged"] for result in run_batch(batch(shy, bold))]
     assert flagged[0] is not None
@@ -224,10 +224,10 @@ def test_the_false_alarms_asked_for_change_what_is_flagged() -> None:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_a_record_of_a_rival_is_the_score_of_its_answer(name: str) -> None:
-    asked = cell(name, seed=2)
-    (result,) = run_batch(batch(asked))
+    wanted = cell(name, seed=2)
+    (result,) = run_batch(batch(wanted))
     record = result.record
-    out_of_fold, task = out_of_fold_like(asked)
+    out_of_fold, task = out_of_fold_like(wanted)
     found = DETECTORS[name](out_of_fold, task.edge_index, 2)
     labelled = out_of_fold.given >= 0
     wrong = (encode_labels(tiny())[0].numpy() != out_of_fold.given)[labelled]
@@ -240,10 +240,10 @@ def test_a_record_of_a_rival_is_the_score_of_its_answer(name: str) -> None:
     assert result.arrays is None
 
 
-def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
-    asked = cell(rate=0.5)
-    given = labels_of_cell(tiny(), asked)
-    (result,) = run_batch(batch(asked))
+def test_training_and_validation_labels_are_scored_and_both_are_noisy() -> None:
+    wanted = cell(rate=0.5)
+    given = labels_of_cell(tiny(), wanted)
+    (result,) = run_batch(batch(wanted))
     wrong = (given.y != tiny().y) & (given.train_mask | given.val_mask)
     assert result.record.scores["labels"] == int((given.train_mask | given.val_mask).sum())
     assert result.record.scores["mislabelled"] == int(wrong.sum())
@@ -251,13 +251,13 @@ def test_training_and_validation_labels_are_judged_and_both_are_noisy() -> None:
     assert bool(wrong[given.train_mask].any())
 
 
-def test_labels_whose_truth_nobody_knows_are_not_scored() -> None:
-    asked = cell("confidence")
-    out_of_fold, task = out_of_fold_like(asked)
+def test_labels_whose_truth_is_unknown_are_not_scored() -> None:
+    wanted = cell("confidence")
+    out_of_fold, task = out_of_fold_like(wanted)
     clean = tiny()
     clean.num_classes = 3
     clean.y[:10] = -1
-    scores = score_detection(asked, out_of_fold, task, clean)
+    scores = score_detection(wanted, out_of_fold, task, clean)
     assert scores["labels"] == 80
     found = DETECTORS["confidence"](out_of_fold, task.edge_index, 0)
     truth = tiny().y.numpy()[out_of_fold.given >= 0]
@@ -279,7 +279,7 @@ def test_the_study_is_what_has_to_be_shown() -> None:
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
     ours = {"judge": DEFAULT_METHOD, "folds": FOLDS, **audit_params(DEFAULT_METHOD)}
-    theirs, plain = ({"judge": judge, "folds": FOLDS} for judge in ("ce", "smoothed"))
+    theirs, plain = ({"judge": model, "folds": FOLDS} for model in ("ce", "smoothed"))
     for method in ("audit", *DETECTORS):
         params = [c.params for c in cells if c.method == method]
         assert params.count(ours) == params.count(theirs) == 120
@@ -292,12 +292,12 @@ QUICK = tuple(name for name in DETECTING if name != "graphcleaner")
 
 
 def all_cells(methods: Sequence[str] = QUICK, seeds: int = 2) -> list[Cell]:
-    judge = {"judge": ("label-propagation",)}
-    grid = Grid(["tiny"], ["symmetric"], [0.3], methods, range(seeds), ["honest"], judge)
+    params = {"judge": ("label-propagation",)}
+    grid = Grid(["tiny"], ["symmetric"], [0.3], methods, range(seeds), ["honest"], params)
     return list(grid.cells())
 
 
-def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
+def test_the_models_of_a_draw_are_trained_once_for_all_detectors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     trained = []
@@ -316,9 +316,9 @@ def test_the_judges_of_a_draw_are_trained_once_for_all_detectors(
     assert all(record.batch == len(QUICK) for record in records)
 
 
-def test_who_is_judged_otherwise_is_another_batch() -> None:
+def test_cells_with_other_models_are_another_batch() -> None:
     same = [cell(name) for name in DETECTING]
-    same.append(cell(params={"max_false_alarms": 0.5}))  # the same judges will do
+    same.append(cell(params={"max_false_alarms": 0.5}))  # the same models will do
     changes: list[dict[str, Any]] = [
         {"seed": 1},
         {"rate": 0.4},
@@ -368,21 +368,21 @@ def test_a_detector_that_fails_leaves_the_others_alone(
 # --- its table
 
 
-JUDGES = {judge["judge"]: judge for judge in (AUDIT_MODEL, RIVAL_MODEL)}
+MODELS = {model["judge"]: model for model in (AUDIT_MODEL, RIVAL_MODEL)}
 
 
 def made_up(
     scores: Mapping[str, Sequence[float]], score: str = "auroc", **where: Any
 ) -> list[Record]:
-    """Return records of rows ``method:judge``, a value a seed."""
+    """Return records of rows ``method:model``, a value per seed."""
     place: dict[str, Any] = {"dataset": "cora", "noise": "symmetric", "rate": 0.3, **where}
     return [
         Record(
-            Cell(method=method, params=JUDGES[judge], protocol="honest", seed=seed, **place),
+            Cell(method=method, params=MODELS[model], protocol="honest", seed=seed, **place),
             {score: value},
         )
         for row, values in scores.items()
-        for method, _, judge in [row.partition(":")]
+        for method, _, model in [row.partition(":")]
         for seed, value in enumerate(values)
     ]
 
@@ -395,7 +395,7 @@ def note(table: Table, start: str) -> str:
 def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
     rival = [0.90, 0.92, 0.94]  # mean 0.92, standard error 0.01155
     records = [
-        # best; as good; behind its rivals; behind only who has its judge
+        # best; as good; behind its rivals; behind only those with its model
         *made_up({f"audit:{DEFAULT_METHOD}": [0.95] * 3, "graphcleaner:ce": rival}, rate=0.1),
         *made_up({f"audit:{DEFAULT_METHOD}": [0.909] * 3, "graphcleaner:ce": rival}, rate=0.3),
         *made_up(
@@ -416,7 +416,7 @@ def test_the_table_counts_cells_where_the_audit_is_best_or_as_good() -> None:
     table = build("detection", records)
     assert note(table, "AUROC") == (
         "AUROC: the audit is best or within one standard error of the best in 3 of 4 cells; among "
-        "all rows, with any judge, in 2."
+        "all rows, with any model, in 2."
     )
     assert "in 0 of 0 cells" in note(table, "F1")
 
@@ -431,7 +431,7 @@ def test_the_table_counts_kept_promises() -> None:
     records += made_up({f"audit:{DEFAULT_METHOD}": [0.0, 0.19]}, "false_alarms", dataset="pubmed")
     table = build("detection", records)
     assert note(table, "Right labels") == (
-        "Right labels among the flagged: within 0.1 of the 0.2 asked for in 2 of 3 cells."
+        "Right labels among the flagged: within 0.1 of the 0.2 allowed in 2 of 3 cells."
     )
 
 
@@ -463,7 +463,7 @@ def test_the_table_shows_standard_errors_and_marks_the_best() -> None:
     assert "mean ± standard deviation over the runs" in FORMATS["md"](build("main", [accuracy]))
 
 
-def test_rows_are_ours_and_rivals_with_their_judges_then_all_with_others(
+def test_rows_are_ours_and_rivals_with_their_models_then_all_with_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "records.jsonl"
@@ -487,7 +487,7 @@ def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) 
     assert all(name in shown for name in DETECTING)
 
 
-def test_the_audit_is_best_of_nobody_where_it_has_no_ranked_rival() -> None:
+def test_the_audit_is_best_nowhere_without_a_ranked_rival() -> None:
     alone = made_up({f"audit:{DEFAULT_METHOD}": [0.9] * 2}, rate=0.1)
     same_judge = made_up(
         {f"audit:{DEFAULT_METHOD}": [0.9] * 2, f"graphcleaner:{DEFAULT_METHOD}": [0.8] * 2}

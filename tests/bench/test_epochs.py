@@ -62,10 +62,10 @@ def test_rows_are_chosen_by_method_and_graph() -> None:
 def test_the_script_makes_what_is_missing_and_repeats_nothing(
     clean: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Row] = []
+    rows: list[Row] = []
 
     def trained(row: Row, device: str) -> list[dict[str, Any]]:
-        asked.append(row)
+        rows.append(row)
         return [dict(zip(epochs.KEYS, row, strict=False)) | {"device": device}]
 
     monkeypatch.setattr(epochs, "train", trained)
@@ -73,23 +73,23 @@ def test_the_script_makes_what_is_missing_and_repeats_nothing(
     monkeypatch.setattr(sys, "argv", ["epochs.py", "--method", "ce", "--records", str(records)])
     epochs.main()
     epochs.main()
-    assert asked == list(planned(["ce"], ()))
+    assert rows == list(planned(["ce"], ()))
     lines = [json.loads(line) for line in records.read_text().splitlines()]
-    assert [tuple(line[key] for key in epochs.KEYS) for line in lines] == [r[:-1] for r in asked]
+    assert [tuple(line[key] for key in epochs.KEYS) for line in lines] == [r[:-1] for r in rows]
     assert {"machine", "versions"} <= set(lines[0])
 
 
 def test_settings_are_those_of_the_graph(clean: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
+    loaded: list[str | None] = []
     usual = CrossEntropy.preset
 
     def preset(recipe: str, dataset: str | None, **changes: Any) -> CrossEntropy:
-        asked.append(dataset)
+        loaded.append(dataset)
         return usual(recipe, dataset, **changes)
 
     monkeypatch.setattr(CrossEntropy, "preset", preset)
     list(train(Row("last", "pubmed", "symmetric", "ce", 1), "cpu", hidden=8, heads=1, epochs=1))
-    assert asked == ["pubmed"]
+    assert loaded == ["pubmed"]
 
 
 @pytest.mark.parametrize("epoch", ["test", "last"])

@@ -124,13 +124,13 @@ def test_the_radar_shows_methods_at_half_noise(tmp_path: Path) -> None:
         "PubMed\nasymmetric",
     ]
     assert legend_texts(figure) == ["ERASE", "CE", "ERASE, published"]
-    ours, rival, told = (found.get_ydata().tolist() for found in panel.lines)
+    ours, rival, printed = (found.get_ydata().tolist() for found in panel.lines)
     assert ours == pytest.approx([0.6, 0.6, 0.55, 0.6])
     assert rival == pytest.approx([0.4, np.nan, np.nan, 0.4], nan_ok=True)
     main = published()["main"].values
     places = [("cora", "asymmetric:0.5"), ("cora", "symmetric:0.5"), ("pubmed", "asymmetric:0.5")]
     expected = [main[dataset]["erase"][place].mean / 100 for dataset, place in places]
-    assert told[:3] == pytest.approx(expected)
+    assert printed[:3] == pytest.approx(expected)
     assert "50% noise" in note(figure)
     assert "paper protocol: noise fixed, validation labels clean." in note(figure)
 
@@ -141,7 +141,7 @@ def test_gains_are_over_the_best_rival_of_each_cell(tmp_path: Path) -> None:
         record(0.64, rate=0.1, seed=1),
         record(0.55, rate=0.1, method="ce"),
         record(0.57, rate=0.1, method="gce"),
-        record(0.90, rate=0.1, method="label-propagation"),  # nobody's rival
+        record(0.90, rate=0.1, method="label-propagation"),  # not ranked
         record(0.50),
         record(0.53, method="pignn"),
         record(0.5, noise="symmetric"),  # without a rival
@@ -153,13 +153,13 @@ def test_gains_are_over_the_best_rival_of_each_cell(tmp_path: Path) -> None:
     assert [bar.get_height() for bar in panel.patches] == pytest.approx([5.0, -3.0])
     names = [text.get_text() for text in panel.get_xticklabels()]
     assert names == ["0.1\nGCE", "0.5\nPI-GNN"]
-    low, high, told, _ = panel.lines
+    low, high, printed, _ = panel.lines
     assert (high.get_ydata() - low.get_ydata()) / 2 == pytest.approx([2.0, 0.0])
     main = published()["main"].values["cora"]
     for place, rate in enumerate(("0.1", "0.5")):
         rivals = [row[f"asymmetric:{rate}"].mean for name, row in main.items() if name != "erase"]
         gain = main["erase"][f"asymmetric:{rate}"].mean - max(rivals)
-        assert told.get_ydata()[place] == pytest.approx(gain)
+        assert printed.get_ydata()[place] == pytest.approx(gain)
     assert panel.get_ylabel() == "ERASE − best rival (points)"
     assert not figure.axes[1].patches
 
@@ -196,14 +196,14 @@ def test_time_is_the_median_of_an_epoch_by_machine(tmp_path: Path) -> None:
     ]
     figure = drawn("time", records, tmp_path)
     assert titles(figure) == ["A", "B", "published: RTX 3090"]
-    first, second, told = figure.axes
+    first, second, printed = figure.axes
     rows = [text.get_text() for text in first.get_yticklabels()]
     assert rows == ["CE", "RT-GNN", "PI-GNN", "ERASE"]
     cora, pubmed = first.lines
     assert cora.get_xydata().tolist() == [[20.0, 3]]  # of 10, 20 and 90 ms
     assert pubmed.get_xydata().tolist() == []
     assert second.lines[1].get_xydata().tolist() == [[40.0, 0]]
-    times = {rows[int(y)]: x for x, y in told.lines[0].get_xydata()}
+    times = {rows[int(y)]: x for x, y in printed.lines[0].get_xydata()}
     assert times == {
         name: published()["time"].values["cora"][key]["any"].mean
         for name, key in (("PI-GNN", "pignn"), ("RT-GNN", "rtgnn"), ("ERASE", "erase"))
@@ -262,9 +262,11 @@ def test_accuracy_over_a_parameter(
     (spans,) = panel.containers[0].lines[2]
     lengths = [segment[1, 1] - segment[0, 1] for segment in spans.get_segments()]
     assert lengths == pytest.approx([2 * found.std(ddof=1) / np.sqrt(3) for found in runs])
-    told = published()[name].values["citeseer"]
+    printed = published()[name].values["citeseer"]
     assert np.array(line(panel, 1)) == pytest.approx(
-        np.array([[float(row), cells["symmetric:0.5"].mean / 100] for row, cells in told.items()])
+        np.array(
+            [[float(row), cells["symmetric:0.5"].mean / 100] for row, cells in printed.items()]
+        )
     )
     assert panel.containers[1].lines[0].get_linestyle() == "--"
     light = [[value, scores["citeseer", "symmetric", 0.1, value].mean()] for value in values]
@@ -295,11 +297,11 @@ def usual_mean(records: list[Record], parameter: str, noise: str) -> float:
     """Return the mean over seeds 0 to 2 of the usual settings, a run that names them first."""
     found: dict[int, float] = {}
     for one in records:
-        asked = one.cell.params
-        is_named = asked.get(parameter) == ERASE.preset(dataset=one.cell.dataset).get_params().get(
+        params = one.cell.params
+        is_named = params.get(parameter) == ERASE.preset(dataset=one.cell.dataset).get_params().get(
             parameter
         )
-        if one.cell.noise == noise and one.cell.seed < 3 and (is_named or not asked):
+        if one.cell.noise == noise and one.cell.seed < 3 and (is_named or not params):
             found.setdefault(one.cell.seed, one.scores["test_accuracy"] or 0.0)
     assert len(found) == 3
     return float(np.mean(list(found.values())))
@@ -375,7 +377,7 @@ def test_usual_settings_in_other_words_are_usual_settings(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_run_asked_for_in_several_words_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
+def test_a_run_with_several_params_is_the_same_in_any_order(order: tuple[int, ...]) -> None:
     """Neither names T = 5: the run that names nothing is taken, in the table and in the figure."""
     runs = [record(0.5), record(0.7, params={"keep": 0.6}), record(0.9, params={"trust": 0.6})]
     records = [*(runs[i] for i in order), record(0.4, params={"steps": 2})]
@@ -416,8 +418,8 @@ def test_semantic_labels_guide(tmp_path: Path) -> None:
     cora, _, pubmed, _ = figure.axes
     assert np.array(line(cora, 0)) == pytest.approx(np.array([[0.1, 0.7], [0.3, 0.5]]))
     assert np.array(line(cora, 2)) == pytest.approx(np.array([[0.1, 0.65], [0.3, 0.45]]))
-    told = published()["guidance"].values["cora"]["semantic"]
-    assert line(cora, 3)[4] == pytest.approx([0.5, told["asymmetric:0.5"].mean / 100])
+    printed = published()["guidance"].values["cora"]["semantic"]
+    assert line(cora, 3)[4] == pytest.approx([0.5, printed["asymmetric:0.5"].mean / 100])
     assert len(pubmed.containers) == 2  # the paper prints nothing
     assert "honest protocol: noise redrawn, validation labels noisy" in note(figure)
 
@@ -570,7 +572,7 @@ def test_the_command_writes_the_file_and_names_it(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["depth"], "erase bench depth"),
         (["radar", "--protocol", "honest"], "erase bench honest"),
@@ -580,7 +582,7 @@ def test_the_command_writes_the_file_and_names_it(
 )
 def test_what_cannot_be_drawn_is_a_sentence_and_leaves_nothing(
     arguments: list[str],
-    said: str,
+    message: str,
     records: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -589,7 +591,7 @@ def test_what_cannot_be_drawn_is_a_sentence_and_leaves_nothing(
     name, *more = arguments
     assert main(["figure", name, str(records), *more]) == 2
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert message in captured.err
     assert captured.out == ""
     assert list(records.parent.glob("[!.]*")) == [records]  # the lock of the records is hidden
 

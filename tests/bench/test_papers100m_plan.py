@@ -51,11 +51,11 @@ def test_a_folder_has_the_bytes_of_the_formula(tmp_path: Path) -> None:
     sizes = {
         file.name: file.stat().st_size - header for file in (tmp_path / "folder").glob("*.npy")
     }
-    told = {name: size for name, size, _ in papers100m.folder_bytes(n, 2 * n, 4 * n, f)}
-    assert sizes["x.npy"] == told["features, `x.npy`"]
-    assert sizes["edge_index.npy"] == told["edges, `edge_index.npy`"]
-    assert sizes["indptr.npy"] == told["row starts, `indptr.npy`"]
-    assert sum(sizes.values()) == told["the folder"]
+    planned = {name: size for name, size, _ in papers100m.folder_bytes(n, 2 * n, 4 * n, f)}
+    assert sizes["x.npy"] == planned["features, `x.npy`"]
+    assert sizes["edge_index.npy"] == planned["edges, `edge_index.npy`"]
+    assert sizes["indptr.npy"] == planned["row starts, `indptr.npy`"]
+    assert sum(sizes.values()) == planned["the folder"]
 
 
 def test_each_assumption_and_rate_moves_what_it_should() -> None:

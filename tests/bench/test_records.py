@@ -163,7 +163,7 @@ def test_a_whole_last_line_that_lost_its_end_is_torn_too(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{", "line 2: Input data was truncated"),
         ("3", "line 2: Expected `object`, got `int`"),
@@ -185,16 +185,16 @@ def test_a_whole_last_line_that_lost_its_end_is_torn_too(tmp_path: Path) -> None
         ),
     ],
 )
-def test_any_other_bad_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_any_other_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "study.jsonl"
     path.write_text(f"{RECORD.to_json()}\n{line}\n{RECORD.to_json()}\n")
     for opened in (read, Journal):
-        with pytest.raises(EraseError, match=said) as caught:
+        with pytest.raises(EraseError, match=message) as caught:
             opened(path)
         assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EraseError, match="erase bench STUDY"):
         read(tmp_path / "nowhere.jsonl")
 

@@ -79,6 +79,38 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence: Evid
     assert "another protocol" not in text[order[2] : order[3]]
 
 
+@pytest.mark.skipif(len(COMMITTED.records) < 20, reason="needs the records of most studies")
+def test_the_page_opens_with_five_conclusions_whose_figures_are_on_the_page() -> None:
+    text = results.PAGE.read_text(encoding="utf-8")
+    opening, _, rest = text.partition("`make results`")
+    first, second, third, fourth, fifth = re.findall(r"^\d\. (.*)$", opening, re.MULTILINE)
+    mean = r"noisy cells: relabelling ([\d.]+), the best single rival smoothed features ([\d.]+)"
+    for sentence, found in zip((first, second), re.findall(mean, rest), strict=True):
+        assert all(f" {float(figure):.1f} %" in sentence for figure in found)
+    assert "in 24 of 30 cells" in third
+    assert "the published mean in 24 of 30 cells" in rest
+    ahead = re.findall(r"ERASE is ahead in (\d+) of these", rest)
+    assert f"in {ahead[0]} of 30 cells under `paper` and {ahead[1]} of 30 cells" in fourth
+    (best,) = re.findall(r"AUROC: the audit is best .* in (\d+ of \d+) cells", rest)
+    assert f"in {best} cells by AUROC" in fifth
+
+
+def test_conclusions_follow_the_records_and_are_left_out_without_them() -> None:
+    assert "Under the paper's protocol" not in page(Evidence({"clean": made_up("clean")}))
+    accuracy = {"relabelling": 0.6, "erase": 0.7}
+    records = [
+        Record(cell, {"test_accuracy": accuracy[cell.method]})
+        for cell in STUDIES["beyond"].cells()
+        if cell.method in accuracy
+    ]
+    opening = page(Evidence({"beyond": records}))[:400]
+    assert opening.startswith("# Results\n\n1. Use ERASE when no label is known to be clean")
+    assert (
+        "accuracy of relabelling is 60.0 %, that of the best other method, ERASE, 70.0 %."
+        in opening
+    )
+
+
 def test_the_page_says_what_the_records_were_made_on(evidence: Evidence) -> None:
     text = page(evidence)
     assert "erase bench eps2\n" in text
@@ -133,7 +165,7 @@ def test_the_glance_averages_ten_cells_and_counts_ranks(evidence: Evidence) -> N
     assert "(published: 27)" in text
     assert "| Cora, asymmetric | 1 / 1 / 1 | 1 / 1 / 1 |" in text
     assert "| CiteSeer, asymmetric | 1 / 1 / 2 |" in text
-    # over the five seeds that all have, everybody is equal
+    # over the five seeds that all methods have, all are equal
     assert (
         "With every method averaged over the same seeds, those that all have, it is first in 30."
         in text
@@ -154,7 +186,7 @@ def test_the_glance_tells_sure_from_unsure_and_ahead_from_behind() -> None:
     ]
     assert (
         "ERASE has the highest mean of the 2 methods in 2 of 3 cells (published: 3). Against its "
-        "best rival p < 0.05 in 2 of 3 cells taken by themselves, and in 2 after Holm's correction "
+        "best rival p < 0.05 in 2 of 3 cells, and in 2 after Holm's correction "
         "for 3 tests; ERASE is ahead in 1 of these. With every method averaged over the same "
         "seeds, those that all have, it is first in 2; its rank elsewhere: Cora symmetric 0.4 (2)."
         "\n"
@@ -183,7 +215,7 @@ def test_the_count_of_sure_cells_is_corrected_for_their_number() -> None:
     assert [value < 0.05 / 3 for value in p] == [True, False, False, False, True]
     text = page(Evidence({"honest": runs_apart(differences)}))
     assert (
-        "p < 0.05 in 4 of 5 cells taken by themselves, and in 2 after Holm's correction for 5 "
+        "p < 0.05 in 4 of 5 cells, and in 2 after Holm's correction for 5 "
         "tests; ERASE is ahead in 1 of these." in text
     )
 
@@ -194,7 +226,7 @@ def test_the_honest_tables_are_of_one_study() -> None:
     more = runs_apart({("symmetric", 0.3): [1.0, 1.1, 0.9, 1.0, 1.2, 1.1]}, first=3)
     alone, both = (page(Evidence(found)) for found in ({"honest": few}, {"honest": [*few, *more]}))
     beside = page(Evidence({"honest": few, "beyond": more}))
-    count = "p < 0.05 in {} of 1 cells taken by themselves"
+    count = "p < 0.05 in {} of 1 cells, and"
     assert count.format(0) in alone
     assert count.format(1) in both
     assert count.format(0) in beside
@@ -203,10 +235,10 @@ def test_the_honest_tables_are_of_one_study() -> None:
 
 @pytest.mark.skipif("honest" not in COMMITTED.records, reason="no records of the main table yet")
 def test_the_page_about_the_paper_has_the_counts_of_this_page() -> None:
-    (told,) = re.findall(r"- Under `honest`.*", results.PAGE.read_text(encoding="utf-8"))
+    (standing,) = re.findall(r"- Under `honest`.*", results.PAGE.read_text(encoding="utf-8"))
     text = " ".join((results.DOCS / "paper.md").read_text(encoding="utf-8").split())
     first, alone, sure, shared = (
-        re.findall(pattern, told)[0]
+        re.findall(pattern, standing)[0]
         for pattern in (
             r"methods in (\d+) of 30 cells",
             r"p < 0.05 in (\d+) of 30",
@@ -235,12 +267,12 @@ def test_ranks_over_shared_draws_leave_out_what_only_some_methods_have() -> None
 
 
 def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> None:
-    told = {
+    explanations = {
         "main/cora/erase/symmetric:0.3": "A reason of this cell.",
         "main/rtgnn": "A reason of this row.",
         "eps2": "A reason of this table.",
     }
-    text = page(replace(evidence, explanations=told))
+    text = page(replace(evidence, explanations=explanations))
     # our ten runs have an error of 3.03/√10, the paper's of 0.95/√10
     off = "−27.11, 27.0 standard errors"
     assert f"- **Cora symmetric 0.3**: 54.50 against 81.61, {off}. A reason of this cell.\n" in text
@@ -374,31 +406,31 @@ def test_figures_are_of_the_records_of_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files({study: made_up(study, 5) for study in ("paper", "honest", "beyond")}, tmp_path)
-    told: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
 
     def watched(name: str, paths: Sequence[Path], protocol: str) -> None:
-        told.setdefault(protocol, set()).update(path.stem for path in paths)
+        sources.setdefault(protocol, set()).update(path.stem for path in paths)
         raise EraseError("a figure", "none", "Nothing to do.")
 
     monkeypatch.setattr(results, "draw_figure", watched)
     assert results.draw(tmp_path, tmp_path / "figures") == []
-    assert told == {"paper": {"paper", "honest"}, "honest": {"paper", "honest"}}
+    assert sources == {"paper": {"paper", "honest"}, "honest": {"paper", "honest"}}
     assert {"paper", "honest", "alpha", "eps2", "train-size"} < set(results.COMPARED)
     assert not {"beyond", "clean", "smoke", *results.APART} & set(results.COMPARED)
 
 
-def test_tables_say_at_their_head_that_tf32_spoilt_their_runs() -> None:
-    spoilt = [
+def test_tables_warn_of_stale_tf32_runs() -> None:
+    stale = [
         replace(record, machine="a GPU, TF32 products")
         if record.cell.method in ("erase", "ce") and record.cell.dataset == "cora"
         else record
         for record in made_up("paper")
     ]
     warning = "Runs of ERASE here were made in TF32"
-    head = page(Evidence({"paper": spoilt})).partition("### Test accuracy of all methods\n\n")[2]
+    head = page(Evidence({"paper": stale})).partition("### Test accuracy of all methods\n\n")[2]
     assert head.startswith(f"> {warning}")
-    mended = [replace(r, versions={**r.versions, "source": "0123"}) for r in spoilt]
-    assert warning not in page(Evidence({"paper": mended}))
+    repeated = [replace(r, versions={**r.versions, "source": "0123"}) for r in stale]
+    assert warning not in page(Evidence({"paper": repeated}))
     departures = [replace(r, machine="a GPU, TF32 products") for r in made_up("departures")]
     tried = page(Evidence({"departures": departures})).partition("### What was tried\n\n")[2]
     assert tried.startswith("> Runs of ERASE and MCR² here")

@@ -21,7 +21,7 @@ from erase.training.loop import Fit, Loop, Outcome
 
 
 class Parrot(NodeClassifier):
-    """Predicts what it was told to predict."""
+    """Predicts the labels it was given."""
 
     def __init__(self, *, device: str = "cpu") -> None:
         self.device = device
@@ -32,7 +32,7 @@ class Parrot(NodeClassifier):
 
 # 0 to 6 train, 7 validates, 8 to 11 test; -1 is unknown
 TRUTH = [0, 1, 2, 0, 1, -1, 2, 1, 0, 1, 2, -1]
-TOLD = [0, 1, 2, 1, 2, 1, -1, 0, -1, -1, -1, -1]
+GIVEN = [0, 1, 2, 1, 2, 1, -1, 0, -1, -1, -1, -1]
 PREDICTED = [0, 2, 2, 0, 2, 1, 2, 1, 0, 1, 0, 2]
 OWN_LABELS = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 2]
 
@@ -59,9 +59,9 @@ def parrot(given: Data) -> NodeClassifier:
 
 
 def test_every_share_is_counted_on_its_own_nodes() -> None:
-    given = graph(TOLD, **masks())
+    given = graph(GIVEN, **masks())
     assert score(parrot(given), graph(TRUTH, **masks()), given) == {
-        "test_accuracy": pytest.approx(2 / 3),  # 8 and 9 of 8, 9, 10; nobody knows 11
+        "test_accuracy": pytest.approx(2 / 3),  # 8 and 9 of 8, 9, 10; 11 is unknown
         # of 8, 9, 10: class 0 is found once and claimed once too often, 1 is found, 2 is missed
         "macro_f1": pytest.approx((2 / 3 + 1 + 0) / 3),
         "semantic_accuracy": pytest.approx(1 / 3),  # 9
@@ -69,12 +69,12 @@ def test_every_share_is_counted_on_its_own_nodes() -> None:
         "correction_rate": pytest.approx(1 / 2),  # 3 of 3 and 4; 5 has no truth, 7 validates
         "accuracy_correct": pytest.approx(2 / 3),  # 0 and 2 of 0, 1, 2
         "mislabelled": 2.0,
-        "train_labels": 6.0,  # 6 was not told
+        "train_labels": 6.0,  # 6 has no given label
     }
 
 
-def test_without_masks_told_labels_train_and_untold_ones_test() -> None:
-    given = graph(TOLD)
+def test_without_masks_given_labels_train_and_the_others_test() -> None:
+    given = graph(GIVEN)
     scores = score(parrot(given), graph(TRUTH), given)
     assert scores["train_labels"] == 7.0
     assert scores["mislabelled"] == 3.0  # 3, 4 and 7
@@ -83,7 +83,7 @@ def test_without_masks_told_labels_train_and_untold_ones_test() -> None:
 
 
 def test_shares_of_nothing_are_left_out() -> None:
-    given = graph(TRUTH, **(masks() | {"test_mask": mask(11, n=12)}))  # nobody knows 11
+    given = graph(TRUTH, **(masks() | {"test_mask": mask(11, n=12)}))  # 11 is unknown
     scores = score(parrot(given), given, given)
     assert set(scores) == {"accuracy_correct", "mislabelled", "train_labels"}
     assert scores["mislabelled"] == 0.0
@@ -102,37 +102,37 @@ def test_where_the_truth_is_unknown_no_label_is_called_wrong_or_right() -> None:
 
 def test_names_are_compared_as_names() -> None:
     names = ["apple", "pear", "plum", ""]
-    truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())
-    truth.y, told.y = [names[k] for k in TRUTH], [names[k] for k in TOLD]
-    numbered = graph(TOLD, **masks())
+    truth, given = graph(TRUTH, **masks()), graph(GIVEN, **masks())
+    truth.y, given.y = [names[k] for k in TRUTH], [names[k] for k in GIVEN]
+    numbered = graph(GIVEN, **masks())
     expected = score(parrot(numbered), graph(TRUTH, **masks()), numbered)
-    assert score(parrot(told), truth, told) == expected
+    assert score(parrot(given), truth, given) == expected
 
 
 def test_own_numbers_are_compared_as_they_are() -> None:
     numbers = torch.tensor([10, 200, 3000, -1])
-    numbered = graph(TOLD, **masks())
+    numbered = graph(GIVEN, **masks())
     expected = score(parrot(numbered), graph(TRUTH, **masks()), numbered)
-    truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())
-    for data in (truth, told):
+    truth, given = graph(TRUTH, **masks()), graph(GIVEN, **masks())
+    for data in (truth, given):
         del data.num_classes
         data.y = numbers[data.y]
-    assert score(parrot(told), truth, told) == expected
+    assert score(parrot(given), truth, given) == expected
 
 
 def test_labels_of_another_kind_are_refused() -> None:
-    truth, told = graph(TRUTH, **masks()), graph(TOLD, **masks())
-    model = parrot(told)
+    truth, given = graph(TRUTH, **masks()), graph(GIVEN, **masks())
+    model = parrot(given)
     named = graph(TRUTH, **masks())
     named.y = [["apple", "pear", "plum", ""][k] for k in TRUTH]
     with pytest.raises(EraseError, match=r"numbers \(0, 1, 2\); got clean labels with class names"):
-        score(model, named, told)
+        score(model, named, given)
     with pytest.raises(EraseError, match="got given labels with class names"):
         score(model, truth, named)
 
 
 def test_a_method_keeps_its_own_labels_apart_from_its_predictions() -> None:
-    model = parrot(graph(TOLD, **masks()))
+    model = parrot(graph(GIVEN, **masks()))
     assert model.labels_.tolist() == OWN_LABELS
     assert model.predict().tolist() == PREDICTED
 
@@ -182,8 +182,8 @@ def test_without_validation_and_splits_every_label_trains() -> None:
 def test_without_noise_the_labels_are_those_of_the_graph(protocol: Protocol) -> None:
     clean = two_communities(size=100)
     given = given_labels(clean, "none", 0.0, 3, protocol)
-    told = clean.train_mask | clean.val_mask
-    assert torch.equal(given.y, torch.where(told, clean.y, -1))
+    labelled = clean.train_mask | clean.val_mask
+    assert torch.equal(given.y, torch.where(labelled, clean.y, -1))
     with pytest.raises(EraseError, match="rate 0 without noise"):
         given_labels(clean, "none", 0.3, 3, protocol)
 

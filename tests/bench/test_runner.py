@@ -86,13 +86,13 @@ def run_here(path: Path, cells: Sequence[Cell], study: Study = STUDY, **how: Any
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_record_is_the_score_of_the_cells_own_fit(protocol: str) -> None:
-    asked = cell(protocol=protocol, seed=3, labels_per_class=5)
-    (result,) = run_batch(batch(asked))
+    wanted = cell(protocol=protocol, seed=3, labels_per_class=5)
+    (result,) = run_batch(batch(wanted))
     clean = two_communities(0, size=40, classes=3)
-    given = labels_of_cell(clean, asked)
+    given = labels_of_cell(clean, wanted)
     model = CrossEntropy(**SMALL, seed=3, device="cpu").fit(given)
     record = result.record
-    assert record.cell == asked
+    assert record.cell == wanted
     assert record.scores == score(model, clean, given)
     assert record.scores["train_labels"] == 15
     assert record.settings == SMALL
@@ -108,8 +108,8 @@ def test_a_record_is_the_score_of_the_cells_own_fit(protocol: str) -> None:
 
 
 def test_a_preset_of_the_dataset_is_used_and_params_win() -> None:
-    asked = cell(dataset="citeseer", method="erase", params={"trust": 0.1})
-    model = method_of(asked, "cpu").get_params()
+    wanted = cell(dataset="citeseer", method="erase", params={"trust": 0.1})
+    model = method_of(wanted, "cpu").get_params()
     assert (model["eps2"], model["trust"]) == (0.4, 0.1)
 
 
@@ -120,7 +120,7 @@ def test_a_file_called_like_a_dataset_brings_no_settings(path: str) -> None:
         assert method_of(cell(dataset=path, method=method), "cpu").get_params() == usual
 
 
-def test_who_asks_for_the_noise_rate_is_told_and_nobody_else() -> None:
+def test_only_methods_with_the_parameter_get_the_noise_rate() -> None:
     for rate in (0.2, 0.4):
         assert method_of(cell(method="codis", rate=rate), "cpu").get_params()["noise_rate"] == rate
         assert "noise_rate" not in method_of(cell(rate=rate), "cpu").get_params()
@@ -143,7 +143,7 @@ def arithmetic() -> tuple[int, str, bool]:
     )
 
 
-def test_a_batch_says_how_to_compute_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_sets_how_to_compute_and_restores_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def look(work: Batch) -> list[Result]:
@@ -175,7 +175,7 @@ def test_the_peak_is_that_of_the_block_alone() -> None:
     assert again - base < 50 << 20
 
 
-def test_memory_nobody_can_tell_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_cannot_be_measured_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, text: str) -> int:
         raise PermissionError(path)
 
@@ -284,22 +284,22 @@ def test_only_the_guilty_cell_of_a_batch_fails() -> None:
 class Narrow(CrossEntropy):
     """Fits at most so many runs into memory."""
 
-    room = 2
-    asked: list[int]
+    limit = 2
+    sizes: list[int]
 
     def fit_many(self, graphs: Sequence[Any], seeds: Sequence[int], **how: Any) -> Any:
-        type(self).asked.append(len(seeds))
-        if len(seeds) > type(self).room:
+        type(self).sizes.append(len(seeds))
+        if len(seeds) > type(self).limit:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return super().fit_many(graphs, seeds, **how)
 
 
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "ce", Narrow)
-    monkeypatch.setattr(Narrow, "asked", [], raising=False)
+    monkeypatch.setattr(Narrow, "sizes", [], raising=False)
     cells = [cell(seed=seed) for seed in range(7)]
     records = [result.record for result in run_batch(batch(*cells))]
-    assert Narrow.asked == [7, 4, 2, 2, 3, 2, 1]
+    assert Narrow.sizes == [7, 4, 2, 2, 3, 2, 1]
     assert [r.cell for r in records] == cells
     assert [r.batch for r in records] == [2, 2, 2, 2, 2, 2, 1]
     assert all(r.error is None for r in records)
@@ -307,8 +307,8 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_cell_that_does_not_fit_alone_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "ce", Narrow)
-    monkeypatch.setattr(Narrow, "asked", [], raising=False)
-    monkeypatch.setattr(Narrow, "room", 0)
+    monkeypatch.setattr(Narrow, "sizes", [], raising=False)
+    monkeypatch.setattr(Narrow, "limit", 0)
     records = [result.record for result in run_batch(batch(cell(), cell(seed=1)))]
     assert [r.error for r in records] == ["OutOfMemoryError: CUDA out of memory"] * 2
 
@@ -358,14 +358,14 @@ def test_the_shift_is_measured_against_the_clean_twin(monkeypatch: pytest.Monkey
 
 def test_embeddings_of_the_test_nodes_lie_beside_the_records(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
-    asked = cell(seed=2)
-    run_here(path, [asked], replace(STUDY, keep_embeddings=True))
-    arrays = np.load(tmp_path / "own-arrays" / f"{asked.key}.npz")
+    wanted = cell(seed=2)
+    run_here(path, [wanted], replace(STUDY, keep_embeddings=True))
+    arrays = np.load(tmp_path / "own-arrays" / f"{wanted.key}.npz")
     clean = two_communities(0, size=40, classes=3)
     nodes = clean.test_mask.nonzero().squeeze(1).numpy()
     assert arrays["nodes"].tolist() == nodes.tolist()
     assert arrays["y"].tolist() == clean.y[nodes].tolist()
-    model = method_of(asked, "cpu").fit(labels_of_cell(clean, asked))
+    model = method_of(wanted, "cpu").fit(labels_of_cell(clean, wanted))
     assert arrays["z"].dtype == np.float16
     np.testing.assert_array_equal(arrays["z"], model.transform()[nodes].astype(np.float16))
     assert len(list((tmp_path / "own-arrays").iterdir())) == 1
@@ -423,10 +423,10 @@ def test_a_dataset_that_is_not_there_is_found_before_anything_runs(
     assert read(tmp_path / "own.jsonl") == []
 
 
-def test_progress_is_told_in_lines(
+def test_progress_is_shown_in_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runner, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("erase.training.progress.SECONDS_BETWEEN_LINES", 0.0)
     cells = [cell(protocol="paper", noise=noise) for noise in ("pair", "random", "symmetric")]
     run_cells(STUDY, cells[:1], tmp_path / "own.jsonl", HERE)
     assert capsys.readouterr().err == ""
@@ -737,7 +737,7 @@ class FakeDask:
     class Client:
         def __init__(self, address: str) -> None:
             if address != "tcp://there":
-                raise OSError("nobody there")
+                raise OSError("no answer")
 
         def submit(self, function: Any, work: Batch, pure: bool) -> Future:
             assert (function, pure) == (run_batch, False)
@@ -777,7 +777,7 @@ def test_a_batch_that_kills_workers_is_taken_apart(
         run_cells(STUDY, [cell(seed=20)], tmp_path / "b", replace(there, cluster="tcp://nowhere"))
 
 
-def test_a_broken_cluster_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(future: Future) -> list[Result]:
         raise ModuleNotFoundError("No module named 'erase'")
 
@@ -808,24 +808,26 @@ def test_the_smoke_study_runs_every_method_in_minutes(tmp_path: Path) -> None:
     assert {r.cell for r in read(records)} == set(STUDIES["smoke"].cells())
 
 
-# --- what is told
+# --- progress
 
 
-def test_time_left_is_told_by_what_this_run_has_done(
+def test_time_left_follows_from_what_this_run_has_done(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 30.0])
-    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with runner._Display(True, cells=10, found=6, failed=1) as display:
+    monkeypatch.setattr(
+        "erase.training.progress.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
+    with runner._StudyProgress(True, cells=10, found=6, failed=1) as display:
         display.show([Record(cell()), Record(cell(seed=1))])
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("8/10 cells  1 failed  4.0 cells/min, 30 s left")
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("8/10 cells  1 failed  4.0 cells/min, 30 s left")
 
 
-def test_failures_of_before_are_told_too(
+def test_earlier_failures_are_counted_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runner, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("erase.training.progress.SECONDS_BETWEEN_LINES", 0.0)
     with Journal(tmp_path / "own.jsonl") as journal:
         journal.append([Record(cell(), error="EraseError: no"), Record(cell(seed=1))])
     cells = [cell(seed=seed) for seed in range(3)]
@@ -849,8 +851,8 @@ def test_a_clean_twin_takes_its_share_of_the_seconds(monkeypatch: pytest.MonkeyP
         yield runner._Used(6.0)
 
     monkeypatch.setattr(runner, "_watched", six)
-    asked = cell(method="erase", params=SMALL | {"width": 4})
-    (result,) = run_batch(batch(asked, shift=True))
+    wanted = cell(method="erase", params=SMALL | {"width": 4})
+    (result,) = run_batch(batch(wanted, shift=True))
     assert (result.record.seconds, result.record.batch) == (3.0, 2)
 
 
@@ -879,7 +881,7 @@ def test_a_record_is_written_after_its_arrays(
     assert arrays_path(path, cell()).exists()
 
 
-def test_any_change_to_the_source_is_told(tmp_path: Path) -> None:
+def test_any_change_to_the_source_changes_the_digest(tmp_path: Path) -> None:
     def digest(files: dict[str, str]) -> str:
         package = tmp_path / str(len(list(tmp_path.iterdir())))
         for name, text in files.items():
@@ -887,7 +889,7 @@ def test_any_change_to_the_source_is_told(tmp_path: Path) -> None:
             (package / name).write_text(text)
         return runner._source(package)
 
-    before = {"a.py": "1", "room/b.py": "2"}
+    before = {"a.py": "1", "folder/b.py": "2"}
     assert digest(before) == digest(before | {"notes.txt": "nothing that runs"})
-    others = [before | {"room/b.py": "3"}, {"a.py": "1", "b.py": "2"}, {"a.py": "1"}]
+    others = [before | {"folder/b.py": "3"}, {"a.py": "1", "b.py": "2"}, {"a.py": "1"}]
     assert len({digest(files) for files in [before, *others]}) == 4

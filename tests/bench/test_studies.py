@@ -27,7 +27,7 @@ def test_every_name_in_a_study_is_in_its_registry(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_no_cell_is_asked_for_twice_and_seeds_count_from_zero(name: str) -> None:
+def test_no_cell_occurs_twice_and_seeds_count_from_zero(name: str) -> None:
     first = 10 if name == "confirmation" else 0  # draws that "beyond" has not
     assert len(set(CELLS[name])) == len(CELLS[name])
     groups: dict[Cell, list[int]] = {}
@@ -169,7 +169,7 @@ GRID = '[[grid]]\ndatasets = "cora"\nnoises = "pair"\nrates = 0.1\nmethods = "ce
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("grid", "TOML"),
         ("", "missing required field `grid`"),
@@ -201,21 +201,21 @@ GRID = '[[grid]]\ndatasets = "cora"\nnoises = "pair"\nrates = 0.1\nmethods = "ce
         (GRID + "params = {epochs = []}", "`$.grid[0].params"),
     ],
 )
-def test_a_bad_file_is_refused_by_its_key(tmp_path: Path, content: str, said: str) -> None:
+def test_a_bad_file_is_refused_by_its_key(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(EraseError) as caught:
         read_study(written(tmp_path, content))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["papr", "nowhere.toml"])
-def test_a_missing_study_is_told(name: str) -> None:
+def test_a_missing_study_is_an_error(name: str) -> None:
     with pytest.raises(EraseError) as caught:
         read_study(name)
     assert name in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"dataset": "coral"}, "a dataset among cora"),
         ({"noise": "loud"}, "none; got 'loud'"),
@@ -228,14 +228,14 @@ def test_a_missing_study_is_told(name: str) -> None:
     ids=str,
 )
 def test_what_no_registry_knows_is_found_before_anything_runs(
-    change: dict[str, Any], said: str
+    change: dict[str, Any], message: str
 ) -> None:
     cell = Cell("cora", "pair", 0.1, "ce", {}, "paper", 0)
     study = Study("one cell", ())
     check(study, [cell])
     with pytest.raises(EraseError) as caught:
         check(study, [cell, Cell(**{**vars(cell), **change})])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_only_methods_with_a_tolerance_have_a_shift() -> None:
@@ -258,7 +258,7 @@ def test_cells_are_chosen_by_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "said"),
+    ("only", "message"),
     [
         (["size=3"], "KEY among dataset, noise"),
         (["method"], "KEY=VALUE"),
@@ -269,10 +269,10 @@ def test_cells_are_chosen_by_every_key() -> None:
     ],
     ids=str,
 )
-def test_a_choice_that_chooses_nothing_is_told(only: list[str], said: str) -> None:
+def test_a_choice_that_chooses_nothing_is_an_error(only: list[str], message: str) -> None:
     with pytest.raises(EraseError) as caught:
         choose(CELLS["paper"], only)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_no_noise_in_a_list_needs_no_rate(tmp_path: Path) -> None:

@@ -171,10 +171,10 @@ def test_a_base_row_takes_usual_runs_with_the_seeds_of_its_variants() -> None:
     assert at(table, "0.1").mean == pytest.approx(100 * statistics.mean(THEIRS))
 
 
-def test_a_run_asked_for_twice_counts_once_in_the_words_of_the_row() -> None:
-    said = record(0.70, 0, params={"eps2": 0.05})
+def test_a_run_of_two_studies_counts_once_with_the_params_of_the_row() -> None:
+    named = record(0.70, 0, params={"eps2": 0.05})
     usual = [record(0.90, 0), record(0.80, 1), *runs(THEIRS, params={"eps2": 0.1})]
-    for records in ([said, *usual], [*usual, said]):
+    for records in ([named, *usual], [*usual, named]):
         entry = at(build("eps2", records), "0.05")
         assert entry.runs == 2
         assert entry.mean == pytest.approx(75)

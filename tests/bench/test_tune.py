@@ -55,9 +55,9 @@ def graph() -> Data:
 
 
 def search(folder: Path, trials: int = 4, **changes: Any) -> list[Trial]:
-    told: dict[str, Any] = {"method": network(), "seeds": SEEDS, "space": SPACE, **changes}
-    tasks = told.pop("tasks", None) or validation_tasks(graph(), told["seeds"])
-    return tune(tasks=tasks, folder=folder, trials=trials, **told)
+    arguments: dict[str, Any] = {"method": network(), "seeds": SEEDS, "space": SPACE, **changes}
+    tasks = arguments.pop("tasks", None) or validation_tasks(graph(), arguments["seeds"])
+    return tune(tasks=tasks, folder=folder, trials=trials, **arguments)
 
 
 def timeless(trials: list[Trial]) -> list[Trial]:
@@ -96,7 +96,7 @@ def test_fixed_parameters_are_not_searched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("lrr=0:1", "KEY among batch_size, dropout, encoder"),
         ("seed=0:9", "KEY among batch_size, dropout, encoder"),
@@ -110,8 +110,8 @@ def test_fixed_parameters_are_not_searched() -> None:
         ("encoder=gat,gta", "encoder to be one of"),
     ],
 )
-def test_a_space_that_cannot_be_is_refused(change: str, said: str) -> None:
-    with pytest.raises(EraseError, match=said):
+def test_a_space_that_cannot_be_is_refused(change: str, message: str) -> None:
+    with pytest.raises(EraseError, match=message):
         choose_space(network(), [change])
 
 
@@ -280,12 +280,12 @@ def test_what_is_written_is_what_was_found(tmp_path: Path) -> None:
     assert table["lr"].tolist() == [trial.params["lr"] for trial in trials]
     best = best_of(trials)
     assert best.score == max(trial.score for trial in trials)
-    told = json.loads((tmp_path / "best.json").read_text())
-    assert (told["params"], told["trial"], told["trials"]) == (best.params, best.number, 4)
-    assert told["validation_accuracy"] == best.score
+    saved = json.loads((tmp_path / "best.json").read_text())
+    assert (saved["params"], saved["trial"], saved["trials"]) == (best.params, best.number, 4)
+    assert saved["validation_accuracy"] == best.score
     options = as_options({"heads": 1, "epochs": 3} | best.params)  # also what was not searched
-    assert sorted(told["options"]) == sorted(options)
-    assert told["graph"] == "mine"
+    assert sorted(saved["options"]) == sorted(options)
+    assert saved["graph"] == "mine"
 
 
 def test_slices_are_the_trials(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_search_that_was_killed_continues_to_the_same_trials(
             search(broken, 12)
         journal = broken / "journal.log"
         journal.write_bytes(journal.read_bytes() + b'{"op_code": 4, "wor')  # a torn line
-        (broken / "journal.log.lock").symlink_to(journal)  # and a lock that nobody holds
+        (broken / "journal.log.lock").symlink_to(journal)  # and a stale lock
     start = time.monotonic()
     assert timeless(search(broken, 12)) == timeless(unbroken)
     assert time.monotonic() - start < 20  # Optuna alone waits 30 s for the lock
@@ -387,7 +387,7 @@ def test_more_trials_continue_and_fewer_are_there_already(
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"seeds": (0, 1, 2)}, "seeds"),
         ({"seed": 4}, "seed 4 instead of 0"),
@@ -399,10 +399,10 @@ def test_more_trials_continue_and_fewer_are_there_already(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_another_search_in_the_same_folder_is_refused(
-    changes: dict[str, Any], said: str, tmp_path: Path
+    changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     search(tmp_path, 1)
-    with pytest.raises(EraseError, match=re.escape(said)):
+    with pytest.raises(EraseError, match=re.escape(message)):
         search(tmp_path, 2, **changes)
     assert len(search(tmp_path, 1)) == 1
 
@@ -445,10 +445,10 @@ def test_the_command_prints_one_that_fit_accepts(
     command = shlex.split(captured.out.splitlines()[-1])
     assert command[:3] == ["erase", "fit", str(file)]
     assert main([*command[1:], "--device", "cpu", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
-    told = json.loads((tmp_path / "fit" / "summary.json").read_text())
+    summary = json.loads((tmp_path / "fit" / "summary.json").read_text())
     best = json.loads((out / "best.json").read_text())
-    assert {name: told[name] for name in best["params"]} == best["params"]
-    assert (told["hidden"], told["epochs"]) == (4, 3)
+    assert {name: summary[name] for name in best["params"]} == best["params"]
+    assert (summary["hidden"], summary["epochs"]) == (4, 3)
     assert set(best["params"]) == {"lr", "encoder", "dropout", "weight_decay"}
     assert main(["tune", str(file), *SMALL, *space, "--out", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == best
@@ -492,10 +492,10 @@ def test_noise_and_holdout_reach_the_search(tmp_path: Path) -> None:
     assert main([*arguments, "--out", str(tmp_path / "a")]) == 0
     assert main([*arguments, "--noise", "symmetric:0.4", "--out", str(tmp_path / "b")]) == 0
     assert table(tmp_path / "a")["score"].tolist() != table(tmp_path / "b")["score"].tolist()
-    told = json.loads((tmp_path / "b" / "best.json").read_text())
-    assert (told["noise"], told["holdout"]) == ("symmetric:0.4", 0.3)
+    saved = json.loads((tmp_path / "b" / "best.json").read_text())
+    assert (saved["noise"], saved["holdout"]) == ("symmetric:0.4", 0.3)
     task = validation_tasks(data, SEEDS, noise=("symmetric", 0.4), holdout=0.3)[0]
-    assert told["validation_labels"] == len(task.val_index)
+    assert saved["validation_labels"] == len(task.val_index)
 
 
 def test_after_noise_the_command_trains_on_what_was_tuned(
@@ -504,16 +504,16 @@ def test_after_noise_the_command_trains_on_what_was_tuned(
     write_graph(graph(), tmp_path / "graph.npz")
     arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4"]
     assert main([*arguments, "--trials", "1", "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert "Best of trial: " in said
-    command = shlex.split(said.splitlines()[-1])
+    output = capsys.readouterr().out
+    assert "Best of trial: " in output
+    command = shlex.split(output.splitlines()[-1])
     assert main([*command[1:], "--device", "cpu", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
-    told = json.loads((tmp_path / "fit" / "summary.json").read_text())
-    assert told["noise"] == "symmetric:0.4"
-    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+    summary = json.loads((tmp_path / "fit" / "summary.json").read_text())
+    assert summary["noise"] == "symmetric:0.4"
+    assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy"}
 
 
-def test_a_method_that_must_know_the_noise_rate_is_told(tmp_path: Path) -> None:
+def test_a_method_that_needs_the_noise_rate_gets_it(tmp_path: Path) -> None:
     write_graph(graph(), tmp_path / "graph.npz")
     arguments = ["tune", str(tmp_path / "graph.npz"), *SMALL, "--noise", "symmetric:0.4", "--quiet"]
     arguments[arguments.index("ce")] = "codis"
@@ -589,8 +589,8 @@ def test_trials_are_scored_by_what_the_method_predicts(tmp_path: Path) -> None:
     """Not by its labels: those of ERASE are the semantic ones."""
     method = ERASE(hidden=4, heads=1, width=8, epochs=3, device="cpu")
     tasks = validation_tasks(graph(), [1], noise=("symmetric", 0.4))
-    told: dict[str, Any] = {"method": method, "seeds": [1], "tasks": tasks}
-    (trial,) = search(tmp_path, 1, **told, space={"lr": SPACE["lr"]})
+    arguments: dict[str, Any] = {"method": method, "seeds": [1], "tasks": tasks}
+    (trial,) = search(tmp_path, 1, **arguments, space={"lr": SPACE["lr"]})
     model = method.set_params(**trial.params, seed=1).fit(tasks[0])
     nodes, y = tasks[0].val_index, tasks[0].y.numpy()
     assert trial.score == pytest.approx((model.predict() == y)[nodes].mean())

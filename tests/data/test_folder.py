@@ -101,8 +101,8 @@ def test_any_graph_comes_back_exactly(data: Data, tmp_path: Path) -> None:
     write_folder(data, folder)
     opened = read_graph(folder)
     same_graph(data, opened)
-    told, retold = NodeTask.from_data(data).notes, NodeTask.from_data(opened).notes
-    assert sorted(told) == sorted(retold)
+    notes, notes_again = NodeTask.from_data(data).notes, NodeTask.from_data(opened).notes
+    assert sorted(notes) == sorted(notes_again)
     write_graph(opened, back)
     write_folder(read_graph(back), folder)
     same_graph(data, read_graph(folder))
@@ -162,7 +162,7 @@ def test_the_task_lies_in_the_files_and_writing_to_it_changes_no_file(tmp_path: 
         assert before == after
 
 
-def test_a_nearly_empty_matrix_becomes_sparse_as_at_the_door(tmp_path: Path) -> None:
+def test_a_nearly_empty_matrix_becomes_sparse_as_in_any_task(tmp_path: Path) -> None:
     data = a_graph(x=torch.eye(4, 8))
     write_folder(data, tmp_path / "folder")
     opened = read_graph(tmp_path / "folder")
@@ -171,7 +171,7 @@ def test_a_nearly_empty_matrix_becomes_sparse_as_at_the_door(tmp_path: Path) -> 
     same_graph(data, opened)
 
 
-def test_another_tensor_in_its_place_is_checked_at_the_door(tmp_path: Path) -> None:
+def test_another_tensor_in_its_place_is_checked_as_usual(tmp_path: Path) -> None:
     write_folder(a_graph(), tmp_path / "folder")
     data = open_folder(tmp_path / "folder")
     data.edge_index = torch.tensor([[0], [9]])
@@ -188,16 +188,16 @@ def test_another_tensor_in_its_place_is_checked_at_the_door(tmp_path: Path) -> N
 def test_opening_costs_no_memory_however_large_the_file(tmp_path: Path) -> None:
     write_folder(a_graph(), tmp_path / "folder")
     path, manifest = tmp_path / "folder" / "x.npy", tmp_path / "folder" / MANIFEST
-    told = json.loads(manifest.read_text())
+    content = json.loads(manifest.read_text())
     shape = (4, 2**34)  # 256 GiB of zeros that take no place
     with path.open("r+b") as file:
         form = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, form)
         size = file.tell() + 4 * shape[0] * shape[1]
         file.truncate(size)
-    told["num_features"] = shape[1]
-    told["arrays"]["x"] |= {"shape": shape, "bytes": size}
-    manifest.write_text(json.dumps(told))
+    content["num_features"] = shape[1]
+    content["arrays"]["x"] |= {"shape": shape, "bytes": size}
+    manifest.write_text(json.dumps(content))
     before = resident()
     task = NodeTask.of(read_graph(tmp_path / "folder"))
     assert float(task.x[3, -1]) == 0
@@ -232,8 +232,8 @@ def test_names_of_classes_stay_what_is_predicted(tmp_path: Path) -> None:
 
 
 def change_manifest(folder: Path, **changes: Any) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(told | changes))
+    content = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(content | changes))
 
 
 def cut(name: str) -> Any:
@@ -253,24 +253,24 @@ def retype(folder: Path) -> None:
 
 
 def reshape(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
+    content = json.loads((folder / MANIFEST).read_text())
     np.save(folder / "indptr.npy", np.zeros(4, np.int64))
     entry = {"shape": [4], "bytes": (folder / "indptr.npy").stat().st_size}
-    told["arrays"]["indptr"] |= entry
-    (folder / MANIFEST).write_text(json.dumps(told))
+    content["arrays"]["indptr"] |= entry
+    (folder / MANIFEST).write_text(json.dumps(content))
 
 
 def cut_and_lie(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
+    content = json.loads((folder / MANIFEST).read_text())
     cut("y.npy")(folder)
-    told["arrays"]["y"]["bytes"] = (folder / "y.npy").stat().st_size
-    (folder / MANIFEST).write_text(json.dumps(told))
+    content["arrays"]["y"]["bytes"] = (folder / "y.npy").stat().st_size
+    (folder / MANIFEST).write_text(json.dumps(content))
 
 
 def look_outside(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    told["arrays"]["y"]["file"] = "../y.npy"
-    (folder / MANIFEST).write_text(json.dumps(told))
+    content = json.loads((folder / MANIFEST).read_text())
+    content["arrays"]["y"]["file"] = "../y.npy"
+    (folder / MANIFEST).write_text(json.dumps(content))
 
 
 DAMAGES: dict[str, tuple[Any, str]] = {
@@ -294,7 +294,7 @@ DAMAGES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_folder_is_told(name: str, tmp_path: Path) -> None:
+def test_a_damaged_folder_is_an_error(name: str, tmp_path: Path) -> None:
     damage, message = DAMAGES[name]
     folder = tmp_path / "graph"
     write_folder(a_graph(), folder)
@@ -445,7 +445,7 @@ def test_the_largest_node_numbers_do_not_overflow(tmp_path: Path) -> None:
     sorter = erase.data.folder._EdgeSorter(tmp_path / "edges", 2**31 - 1)
     last = 2**31 - 2
     sorter.add(torch.tensor([last, 0]), torch.tensor([last - 1, last]))
-    sorter._deal_waiting()
+    sorter._write_waiting()
     width = -(-sorter.n // erase.data.folder.BUCKETS)
     found = np.fromfile(tmp_path / "edges" / f"{last // width * width}", np.int64)
     rows, cols = np.divmod(found >> 1, sorter.n)

@@ -39,7 +39,7 @@ def neighbour_share(graph: Labelled) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("noise", [annotator, topology, confidence])
-def test_the_share_of_wrong_labels_is_the_asked_one(noise, rate: float) -> None:  # type: ignore[no-untyped-def]
+def test_the_share_of_wrong_labels_is_the_requested_one(noise, rate: float) -> None:  # type: ignore[no-untyped-def]
     graph = communities()
     wrong = np.mean(noise(graph, rate, np.random.default_rng(1)) != graph.true)
     assert wrong == pytest.approx(rate, abs=1e-9 if noise is annotator else 0.04)
@@ -100,7 +100,7 @@ def test_the_regression_in_the_row_space_is_the_regression_on_the_features() -> 
 
 
 @pytest.mark.parametrize("noise", [annotator, topology, confidence])
-def test_only_the_asked_nodes_are_labelled_and_unknown_classes_do_no_harm(noise) -> None:  # type: ignore[no-untyped-def]
+def test_only_the_selected_nodes_are_labelled_and_unknown_classes_do_no_harm(noise) -> None:  # type: ignore[no-untyped-def]
     graph = communities()
     y = graph.y.copy()
     y[600:] = -1

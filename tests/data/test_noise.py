@@ -46,7 +46,7 @@ def test_the_papers_matrices() -> None:
 
 
 @given(st.integers(2, 8), st.floats(0, 1), st.integers(0, 1000), st.sampled_from(sorted(NOISES)))
-def test_every_matrix_is_a_transition_with_the_asked_rate(
+def test_every_matrix_is_a_transition_with_the_requested_rate(
     k: int, rate: float, seed: int, name: str
 ) -> None:
     build = NOISES[name].matrix
@@ -61,7 +61,7 @@ def test_every_matrix_is_a_transition_with_the_asked_rate(
 
 
 def by_choice(y: NDArray[np.int64], k: int, kind: str, rate: float) -> NDArray[np.int64]:
-    """The published draw as it is told: one choice after the other."""
+    """The published draw as described: one choice after the other."""
     legacy = np.random.RandomState(123)
     if kind == "symmetric":
         matrix = symmetric(k, rate)
@@ -91,7 +91,7 @@ def test_a_fixed_draw_does_not_depend_on_the_seed_and_a_redrawn_one_does() -> No
 
 
 @pytest.mark.parametrize("name", sorted(NOISES))
-def test_realised_noise_has_the_asked_rate_and_matrix(name: str) -> None:
+def test_realised_noise_has_the_requested_rate_and_matrix(name: str) -> None:
     data = labelled(60_000, 4)
     noisy = corrupt(data, name, 0.3, seed=3).y
     assert float((noisy != data.y).float().mean()) == pytest.approx(0.3, abs=0.01)
@@ -141,7 +141,7 @@ def test_your_own_matrix() -> None:
         corrupt(data, own, 0.3)
 
 
-def test_only_the_asked_labels_change_and_no_other_label_is_left() -> None:
+def test_only_the_selected_labels_change_and_no_other_label_is_left() -> None:
     data = two_communities(size=200)
     before = data.y.clone()
     noisy = corrupt(data, "symmetric", 0.5, seed=0)

@@ -516,7 +516,7 @@ def test_progress_is_shown_when_asked_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("erase.training.progress.SECONDS_BETWEEN_LINES", -1.0)
     small(network).fit(communities, progress=True)
     assert "epoch 8/8" in capsys.readouterr().err
 

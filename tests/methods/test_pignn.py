@@ -200,8 +200,10 @@ def test_epochs_are_adam_steps_of_both_networks(noisy: Data) -> None:
             for twin in twins
         )
         bce = torch.nn.BCEWithLogitsLoss(reduction="none", pos_weight=torch.tensor(weight))
-        said = torch.sigmoid(z @ z.T).detach()
-        confidence = torch.where(y > 0, said, 1 - said) if epoch >= 2 else torch.ones_like(said)
+        linked = torch.sigmoid(z @ z.T).detach()
+        confidence = (
+            torch.where(y > 0, linked, 1 - linked) if epoch >= 2 else torch.ones_like(linked)
+        )
         pairs = norm * (bce(o @ o.T, y.float()) * confidence).mean()
         estimated = norm * bce(z @ z.T, y.float()).mean()
         loss = cross_entropy(o[task.train_mask], task.y[task.train_mask]) + 0.7 * pairs
@@ -276,7 +278,7 @@ def test_no_tensor_is_as_large_as_all_pairs(exact_up_to: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exact_up_to", [0, 20_000])
-def test_a_fit_of_20000_nodes_needs_no_room_for_their_pairs(exact_up_to: int) -> None:
+def test_a_fit_of_20000_nodes_does_not_hold_their_pairs(exact_up_to: int) -> None:
     """All pairs in float32 are 1.6 GB; the fit takes a fourth of that at most."""
     code = f"""
 import resource, torch

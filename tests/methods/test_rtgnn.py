@@ -195,9 +195,9 @@ def weights_and_targets(
     losses = [-math.log(p[0, i, given[i]]) - math.log(p[1, i, given[i]]) for i in range(n)]
     below = sum(loss < sum(losses) / n for loss in losses) / n
     kept = math.floor(max(1 - forget * progress, below) * n + 1e-9)
-    believed = sorted(range(n), key=lambda i: losses[i])[:kept]
+    trusted = sorted(range(n), key=lambda i: losses[i])[:kept]
     weights, targets = [1.0] * n, list(given)
-    for i in set(range(n)) - set(believed):
+    for i in set(range(n)) - set(trusted):
         first, second = int(p[0, i].argmax()), int(p[1, i].argmax())
         sure = float(p[0, i, first] * p[1, i, second])
         weights[i] = 0.1
@@ -237,21 +237,21 @@ def test_the_labelled_loss_equals_the_loops(
 
 
 def test_the_labelled_loss_by_hand() -> None:
-    """Half way, four of six losses lie below the mean: 4 are believed, more than ½ · 6."""
+    """Half way, four of six losses lie below the mean: 4 are trusted, more than ½ · 6."""
     sure = [0.9, 0.1]
     p = torch.tensor([sure, sure, sure, sure, [0.1, 0.9], [0.5, 0.5]], dtype=torch.float64)
     log_p = torch.stack([p, p])[:, None].log()
     given = torch.tensor([[0, 0, 0, 0, 0, 1]])
     now = torch.tensor([0.5], dtype=torch.float64)
     found = labelled_loss(log_p, given, now, forget=1.0, doubted=0.1)
-    # the fifth is told 0, both say 1 with 0.81 > 1 − ½ · ½, and it learns that with weight 0.81^¼;
-    # the sixth, which both know nothing of, is doubted
+    # the fifth is labelled 0, both predict 1 with 0.81 > 1 − ½ · ½: it gets 1 with weight 0.81^¼;
+    # the sixth, where both are uncertain, is doubted
     cheap = -2 * math.log(0.9)
     expected = (4 * cheap + 0.81**0.25 * cheap + 0.1 * 2 * math.log(2)) / 6
     assert float(found) == pytest.approx(expected)
 
 
-def test_the_share_of_believed_labels_is_counted_exactly() -> None:
+def test_the_share_of_trusted_labels_is_counted_exactly() -> None:
     """In epoch 136 of 200, 1 − ½ · 0.68 of 50 labels are 33, though floating point says less."""
     assert 50 * (1 - 0.5 * (136 / 200)) < 33
     p = torch.cat([torch.full((20,), 0.99), torch.linspace(0.6, 0.51, 30)]).double()
@@ -491,7 +491,7 @@ def test_no_tensor_is_as_large_as_all_pairs(sparse: bool, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_fit_of_20000_nodes_needs_no_room_for_their_pairs() -> None:
+def test_a_fit_of_20000_nodes_does_not_hold_their_pairs() -> None:
     """All pairs in float64 are 3.2 GB; a fit with 10,000 labelled nodes takes half of that."""
     code = """
 import resource, torch
@@ -516,10 +516,10 @@ def test_in_a_sample_labelled_nodes_are_those_of_the_graph(
     task = NodeTask.from_data(noisy)
     method = RTGNN(**SMALL, batch_size=8, num_neighbors=(3, 2), nearest=4)
     learner = _RTGNNLearner(method, [task], [0])
-    asked: list[Tensor] = []
+    masks: list[Tensor] = []
 
     def watched(log_p: Tensor, unlabelled: Tensor, certainty: float) -> Tensor:
-        asked.append(unlabelled[0])
+        masks.append(unlabelled[0])
         return pseudo_loss(log_p, unlabelled, certainty)
 
     monkeypatch.setattr(rtgnn, "pseudo_loss", watched)
@@ -531,7 +531,7 @@ def test_in_a_sample_labelled_nodes_are_those_of_the_graph(
         ends = labelled[links.pattern.rows], labelled[links.pattern.indices]
         assert bool((ends[0] != ends[1])[candidate].all())
         learner.losses(batch)
-        assert torch.equal(asked[-1], ~labelled)
+        assert torch.equal(masks[-1], ~labelled)
 
 
 def test_a_low_number_is_no_nearer_than_a_higher_cosine() -> None:

@@ -237,7 +237,7 @@ def watch_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_of_very_many_rows_some_say_where_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_rows_a_sample_gives_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     (rows,), (y,) = blobs(3, n=400)
     rows = normalize(rows, dim=1)
     targets = torch.eye(3)[y][None]
@@ -344,11 +344,11 @@ def test_apart_each_regression_is_its_own_and_as_close_as_all_of_them(
     found = Regressions(rows).solve(targets, seen, strength, start)
     for run, own in enumerate(seen.bool()):
         ours = [part[run, None] for part in found]
-        told = targets[run, None, own], torch.ones(1, int(own.sum())), strength
+        problem = targets[run, None, own], torch.ones(1, int(own.sum())), strength
         near = start[0][run, None], start[1][run, None]
-        expected = Regressions(rows[own], len(rows)).solve(*told, near)
+        expected = Regressions(rows[own], len(rows)).solve(*problem, near)
         assert all(map(torch.equal, ours, expected))
-        closer = Regressions(rows[own]).solve(*told, near)
+        closer = Regressions(rows[own]).solve(*problem, near)
         assert not torch.equal(ours[0], closer[0])
         torch.testing.assert_close(ours[0], closer[0], atol=0.3, rtol=0.1)
 
@@ -366,15 +366,15 @@ def test_few_rows_share_a_matrix_even_where_most_are_overlooked(
 def test_the_start_of_very_many_rows_weighs_labels_as_all_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[tuple[int, float]] = []
+    solved: list[tuple[int, float]] = []
     solve = Regressions.solve
 
     def watched(self: Regressions, *how: Any) -> tuple[Tensor, Tensor]:
-        asked.append((len(self.rows), how[2]))
+        solved.append((len(self.rows), how[2]))
         return solve(self, *how)
 
     monkeypatch.setattr(Regressions, "solve", watched)
     monkeypatch.setattr(heads, "_MANY_ROWS", 60)
     (rows,), (y,) = blobs(3, n=60)
     Regressions(rows).solve(torch.eye(3)[y][None], torch.ones(1, 180), 0.5)
-    assert asked == [(180, 0.5), (60, 1.5)]
+    assert solved == [(180, 0.5), (60, 1.5)]

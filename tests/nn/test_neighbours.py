@@ -58,7 +58,7 @@ def test_neighbours_are_those_of_brute_force_neighbours(
 
 def test_of_equals_the_lowest_numbers_are_near() -> None:
     x = torch.ones(6, 2)
-    x[0] = 0.0  # near to nobody
+    x[0] = 0.0  # near to no other row
     edges, cosines = nearest_graph(x, 2)
     pairs = {(a, b) for a, b in edges.T.tolist() if a < b}
     assert pairs == {(1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5)}
@@ -84,7 +84,7 @@ def test_blocks_are_small_where_features_are_many(monkeypatch: pytest.MonkeyPatc
     assert largest.numbers == 2_000  # five rows at once
 
 
-def test_where_every_centre_is_asked_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_every_centre_is_searched_nothing_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "_FEWEST_ROWS_OF_A_CENTRE", 100)
     x = clusters()
     expected, cosines = nearest_graph(x, 5)
@@ -95,9 +95,9 @@ def test_where_every_centre_is_asked_nothing_is_missed(monkeypatch: pytest.Monke
     assert 0 not in edges
 
 
-def test_where_some_centres_are_asked_most_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_some_centres_are_searched_most_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "_FEWEST_ROWS_OF_A_CENTRE", 10)
-    monkeypatch.setattr(neighbours, "_CENTRES_ASKED", 4)
+    monkeypatch.setattr(neighbours, "_CENTRES_SEARCHED", 4)
     x = clusters()
     expected, cosines = nearest_graph(x, 5)
     edges, found = nearly_graph(x, 5)
@@ -113,7 +113,7 @@ def test_rows_that_are_all_alike_are_not_compared_with_all(
     x: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neighbours, "_FEWEST_ROWS_OF_A_CENTRE", 5)
-    monkeypatch.setattr(neighbours, "_CENTRES_ASKED", 2)
+    monkeypatch.setattr(neighbours, "_CENTRES_SEARCHED", 2)
     with LargestTensor() as largest:
         edges, cosines = nearly_graph(x, 3)
     assert largest.numbers <= 900 * 180  # all with all centres
@@ -155,8 +155,8 @@ def test_some_rows_have_neighbours_among_others(sparse: bool, positive: bool) ->
         np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_nobody_is_sought_among_nobody() -> None:
-    x, nobody = torch.eye(3), torch.zeros(0, dtype=torch.int64)
-    assert nearest(x, 2, among=nobody)[0].tolist() == [[-1, -1]] * 3
-    assert nearest(x, 2, of=nobody)[0].shape == (0, 2)
+def test_no_candidates_give_no_neighbours() -> None:
+    x, none = torch.eye(3), torch.zeros(0, dtype=torch.int64)
+    assert nearest(x, 2, among=none)[0].tolist() == [[-1, -1]] * 3
+    assert nearest(x, 2, of=none)[0].shape == (0, 2)
     assert nearest(x, 0)[1].shape == (3, 0)

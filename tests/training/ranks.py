@@ -42,12 +42,12 @@ def result(name: str, settings: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Return a fit as tensors."""
     model = METHODS[name](**settings).fit(two_communities())
     losses = torch.tensor([epoch["loss"] for epoch in model.history_])
-    told = {
+    arrays = {
         "history": losses,
         "proba": torch.from_numpy(model.predict_proba()),
         "embedding": torch.from_numpy(model.transform()),
     }
-    return told | {f"weight/{k}": v for k, v in model.fit_.weights.items()}
+    return arrays | {f"weight/{k}": v for k, v in model.fit_.weights.items()}
 
 
 def main() -> None:
@@ -55,8 +55,8 @@ def main() -> None:
     chunks.NODES_AT_ONCE = 16  # so that every process has some
     with joined(torch.device("cpu")):
         for case, (name, settings) in cases.items():
-            told = first_gradient(name, settings) | result(name, settings)
-            save_arrays(Path(sys.argv[2]) / f"{case} {rank()}.safetensors", told, {})
+            arrays = first_gradient(name, settings) | result(name, settings)
+            save_arrays(Path(sys.argv[2]) / f"{case} {rank()}.safetensors", arrays, {})
 
 
 if __name__ == "__main__":

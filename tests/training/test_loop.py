@@ -176,7 +176,7 @@ def test_a_checkpoint_of_another_run_is_refused(
 def test_progress_goes_to_stderr_in_plain_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("erase.training.progress.SECONDS_BETWEEN_LINES", -1.0)
     run([1, 2], loop=Loop(progress=True))
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -287,11 +287,12 @@ def test_checkpoints_are_seconds_apart_and_rarer_where_they_are_slow(
     assert epochs == saved  # every 3 s; after a save of 0.5 s every 3 · 7 · 0.5 = 10.5 s
 
 
-def test_a_line_every_ten_seconds_tells_the_rate_and_the_time_left(
+def test_a_line_every_ten_seconds_shows_the_rate_and_the_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = Slow(task(), 8, seconds=4.0)
-    monkeypatch.setattr("erase.training.loop.time", SimpleNamespace(monotonic=lambda: learner.now))
+    clock = SimpleNamespace(monotonic=lambda: learner.now)
+    monkeypatch.setattr("erase.training.progress.time", clock)
     Loop(progress=True).run(learner, [learner.task], {}, epochs=8, patience=99)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == ["3/8", "6/8"]
@@ -306,7 +307,8 @@ def test_progress_of_a_resumed_run_counts_its_own_epochs_only(
         patch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
         interrupted(tmp_path / "run.safetensors", [1] * 8, 5)
     learner = Slow(task(), 8, seconds=10.0)
-    monkeypatch.setattr("erase.training.loop.time", SimpleNamespace(monotonic=lambda: learner.now))
+    clock = SimpleNamespace(monotonic=lambda: learner.now)
+    monkeypatch.setattr("erase.training.progress.time", clock)
     loop = Loop(checkpoint=tmp_path / "run.safetensors", resume=True, progress=True)
     loop.run(learner, [learner.task], {}, epochs=8, patience=99)
     first = capsys.readouterr().err.splitlines()[0]
@@ -327,10 +329,10 @@ def test_a_terminal_gets_a_bar_that_starts_where_the_run_does(
             self.postfix: dict[str, str] = {}
             bars.append(self)
 
-        def update(self) -> None:
-            self.updates += 1
+        def update(self, steps: int) -> None:
+            self.updates += steps
 
-        def set_postfix(self, postfix: dict[str, str]) -> None:
+        def set_postfix(self, postfix: dict[str, str], refresh: bool) -> None:
             self.postfix = postfix
 
         def close(self) -> None:
@@ -338,8 +340,8 @@ def test_a_terminal_gets_a_bar_that_starts_where_the_run_does(
 
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr("erase.training.loop.sys", SimpleNamespace(stderr=terminal))
-    monkeypatch.setattr("erase.training.loop.tqdm", Bar)
+    monkeypatch.setattr("erase.training.progress.sys", SimpleNamespace(stderr=terminal))
+    monkeypatch.setattr("erase.training.progress.tqdm", Bar)
     run([1] * 6, loop=replace(loop, progress=True))
     (bar,) = bars
     assert (bar.settings["total"], bar.settings["initial"]) == (6, 4)

@@ -81,13 +81,13 @@ def test_many_processes_train_as_one(answers: Path, case: str, processes: int) -
     """80 nodes, 40 of them training: neither batches nor chunks are divisible by 3."""
     alone, _ = load_arrays(answers / "1" / f"{case} 0.safetensors")
     for rank in range(processes):
-        told, _ = load_arrays(answers / str(processes) / f"{case} {rank}.safetensors")
-        assert set(told) == set(alone)
+        shared, _ = load_arrays(answers / str(processes) / f"{case} {rank}.safetensors")
+        assert set(shared) == set(alone)
         for name, value in alone.items():
             if name.startswith(("gradient/", "watched/", "history")):
                 scale = 1e-5 * max(1.0, float(value.abs().max()))
-                torch.testing.assert_close(told[name], value, rtol=1e-4, atol=scale, msg=name)
-        torch.testing.assert_close(told["proba"], alone["proba"], rtol=0, atol=2e-2)
+                torch.testing.assert_close(shared[name], value, rtol=1e-4, atol=scale, msg=name)
+        torch.testing.assert_close(shared["proba"], alone["proba"], rtol=0, atol=2e-2)
     first, last = (
         load_arrays(answers / str(processes) / f"{case} {rank}.safetensors")[0]
         for rank in (0, processes - 1)
@@ -102,7 +102,7 @@ def erase_fit(folder: Path, *torchrun: str, epochs: int = 40) -> list[str]:
     if not (folder / "graph.npz").exists():
         write_graph(data, folder / "graph.npz")
     parameters = settings("erase", epochs=epochs, patience=epochs)[1]
-    told = [
+    options = [
         part
         for key, value in parameters.items()
         if key != "device"
@@ -111,7 +111,7 @@ def erase_fit(folder: Path, *torchrun: str, epochs: int = 40) -> list[str]:
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *torchrun),
-        *("-m", "erase", "fit", str(folder / "graph.npz"), "--device", "cpu", *told),
+        *("-m", "erase", "fit", str(folder / "graph.npz"), "--device", "cpu", *options),
     ]
 
 
@@ -131,8 +131,8 @@ def fit_and_kill(command: list[str], out: Path, victim: int) -> tuple[int, str]:
             assert process.poll() is None
             time.sleep(0.05)
         os.kill(workers(process)[victim], signal.SIGKILL)
-        _, said = process.communicate()
-    return process.returncode, said
+        _, output = process.communicate()
+    return process.returncode, output
 
 
 @pytest.mark.slow
@@ -144,8 +144,8 @@ def test_a_killed_process_is_restarted_to_the_same_result(tmp_path: Path, victim
     )
     assert whole.returncode == 0, whole.stderr[-2000:]
     assert json.loads(whole.stdout)["epochs_run"] == 150  # one process alone has printed
-    code, said = fit_and_kill(command, tmp_path / "killed", victim)
-    assert code == 0, said[-2000:]
+    code, output = fit_and_kill(command, tmp_path / "killed", victim)
+    assert code == 0, output[-2000:]
     for name in ("embeddings.npy", "history.csv", "predictions.csv"):
         ours, theirs = (tmp_path / folder / name for folder in ("killed", "whole"))
         assert ours.read_bytes() == theirs.read_bytes(), name
@@ -153,10 +153,10 @@ def test_a_killed_process_is_restarted_to_the_same_result(tmp_path: Path, victim
 
 
 @pytest.mark.slow
-def test_without_restarts_a_killed_process_ends_the_job_and_says_so(tmp_path: Path) -> None:
-    code, said = fit_and_kill(erase_fit(tmp_path, epochs=3_000), tmp_path / "out", 1)
+def test_without_restarts_a_killed_process_ends_the_job_with_a_message(tmp_path: Path) -> None:
+    code, output = fit_and_kill(erase_fit(tmp_path, epochs=3_000), tmp_path / "out", 1)
     assert code != 0
-    assert "erase: expected all processes of this job to be alive" in said
+    assert "erase: expected all processes of this job to be alive" in output
     assert not (tmp_path / "out" / "summary.json").exists()
 
 

@@ -127,7 +127,7 @@ def test_all_training_nodes_with_all_neighbours_are_the_whole_graph(
 
 @pytest.mark.parametrize("encoder", sorted(ENCODERS))
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_seed_with_all_neighbours_is_what_the_whole_graph_says(
+def test_a_seed_with_all_neighbours_equals_the_whole_graph(
     encoder: str, sparse: bool, communities: Data
 ) -> None:
     data = communities.clone()

@@ -46,20 +46,20 @@ def test_a_sample_is_what_it_is_defined_to_be(
     nodes = out.node.tolist()
     assert nodes[: len(seeds)] == seeds.tolist()
     assert len(set(nodes)) == len(nodes)
-    heard: dict[int, list[int]] = {}
+    senders: dict[int, list[int]] = {}
     for source, target in zip(out.row.tolist(), out.col.tolist(), strict=True):
-        heard.setdefault(nodes[target], []).append(nodes[source])
+        senders.setdefault(nodes[target], []).append(nodes[source])
     known, frontier = set(seeds.tolist()), set(seeds.tolist())
     for wanted in (first, second):
         reached: set[int] = set()
         for node in frontier:
-            found, size = heard.pop(node, []), len(around[node])
+            found, size = senders.pop(node, []), len(around[node])
             assert len(found) == len(set(found)) == (size if wanted < 0 else min(wanted, size))
             assert set(found) <= around[node]
             reached |= set(found)
         frontier = reached - known
         known |= reached
-    assert not heard  # nobody else hears anything
+    assert not senders  # no other node has messages
     assert known == set(nodes)
     assert out.num_sampled_nodes is not None
     assert sum(out.num_sampled_nodes) == len(nodes)
@@ -107,7 +107,7 @@ def test_the_same_stream_gives_the_same_batches() -> None:
     assert [a.nodes.tolist() for a in first] != [b.nodes.tolist() for b in other]
 
 
-def test_edges_are_sorted_by_who_hears() -> None:
+def test_edges_are_sorted_by_receiver() -> None:
     for sample in batches(num_neighbors=(5, 3)):
         key = sample.edge_index[0] * sample.nodes.numel() + sample.edge_index[1]
         assert bool((key.diff() > 0).all())

@@ -1,4 +1,4 @@
-"""What out-of-sample probabilities say about given labels: pure functions of (given, proba).
+"""Decide which given labels are wrong from out-of-fold probabilities: functions of (given, proba).
 
 The model of how labels go wrong is that of :mod:`erase.methods.relabelling.noise_model`; here it is
 fitted to all labels, its uncertainty is measured, and labels are flagged. Before that, the
@@ -27,10 +27,10 @@ Classes = NDArray[np.int64]
 
 CANNOT_TELL = "can't tell"
 
-_FOLDS, _WEIGHED = 5, 5_000  # labels that are enough to weight the noise models
+_FOLDS, _WEIGHED = 5, 5_000  # labels that suffice to weight the noise models
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
-_CHANCE = 0.01  # how often chance may pass for knowledge
+_CHANCE = 0.01  # significance level of the test against chance
 _DEPENDENCE = 2.0  # times the variance of independent predictions
 _LEAST_CORRELATION = 0.05
 _ROUNDING = 1e-9  # of probabilities that are the same for all nodes, and of counts
@@ -79,7 +79,7 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What is decided about n given labels.
+    """Decisions about n given labels.
 
     Attributes:
         quality: [n] P(the given label is right): 1 surely right, 0 surely wrong.
@@ -93,7 +93,7 @@ class Decision:
         transition: [K, K] P(given class | true class), ``[true, given]``.
         transition_low: [K, K] the lower ends of its 90 % intervals.
         transition_high: [K, K] the upper ends.
-        expected_false_alarms: mean quality of what is flagged; at most what was asked for.
+        expected_false_alarms: mean quality of the flagged labels; at most the limit that was set.
         threshold: the quality at and below which a label is flagged.
     """
 
@@ -112,7 +112,7 @@ class Decision:
 
 
 def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int = 0) -> Decision:
-    """Return what `proba` says about the `given` labels.
+    """Return which of the `given` labels are wrong, according to `proba`.
 
     Labels are flagged by :func:`verdicts`, if `proba` predicts the labels better than chance by
     :func:`agreement`; otherwise nothing is flagged. The only label of its class is never flagged,
@@ -126,21 +126,23 @@ def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int 
         seed: of the folds and samples behind weights and intervals.
     """
     given, proba = _checked(given, proba, max_false_alarms)
-    judged = np.bincount(given)[given] > 1
-    calibration = _calibrated(given[judged], proba[judged], seed)
+    checkable = _checkable(given)
+    calibration = _calibrated(given[checkable], proba[checkable], seed)
     posterior = np.empty_like(proba)
-    posterior[judged] = calibration.posterior(given[judged], proba[judged])
-    posterior[~judged] = posteriors(given[~judged], proba[~judged], calibration.transition)
+    posterior[checkable] = calibration.posterior(given[checkable], proba[checkable])
+    posterior[~checkable] = posteriors(given[~checkable], proba[~checkable], calibration.transition)
     transition = calibration.transition
-    rates, transitions = _resampled(given[judged], proba[judged], calibration, seed)
+    rates, transitions = _resampled(given[checkable], proba[checkable], calibration, seed)
     quality = posterior[np.arange(len(given)), given]
-    known = agreement(given[judged], proba[judged])
+    known = agreement(given[checkable], proba[checkable])
     is_issue, verdict = verdicts(given, posterior, max_false_alarms)
     if not known.is_informative:
         is_issue, verdict = np.zeros_like(is_issue), np.full_like(verdict, CANNOT_TELL)
     low, high = np.percentile(transitions, _INTERVAL, axis=0)
-    rate = min(max(0.0, float(1 - quality[judged].mean())), 1.0)
-    within = _rate_interval(rate, rates, int(judged.sum())) if known.is_informative else (0.0, 1.0)
+    rate = min(max(0.0, float(1 - quality[checkable].mean())), 1.0)
+    within = (
+        _rate_interval(rate, rates, int(checkable.sum())) if known.is_informative else (0.0, 1.0)
+    )
     return Decision(
         quality=quality,
         posterior=posterior,
@@ -172,10 +174,10 @@ def agreement(given: Classes, proba: Floats) -> Agreement:
 
     If labels have nothing to do with the probabilities, every order of the labels is as likely,
     and R has the mean 0 and the variance tr(XᵀX YᵀY) / ((n − 1) ‖X‖² ‖Y‖²). Folds learn from each
-    other's labels, so that what agrees by chance is counted twice, and the variance is doubled.
-    Needed is the R that chance exceeds once in a hundred times, and at least 0.05: below, the
-    probabilities explain a quarter of a percent of the labels' variance, and what is called wrong
-    would follow from the noise model alone. Perfect predictions of two equally common classes pass
+    other's labels, so agreement by chance is counted twice, and the variance is doubled. The
+    smallest R accepted is exceeded by chance once in a hundred times, and is at least 0.05: below,
+    the probabilities explain a quarter of a percent of the labels' variance, and the verdicts would
+    depend on the noise model only. Perfect predictions of two equally common classes pass
     from 12 labels on; of 350 graphs with random features, edges and labels (40 to 600 of them)
     passed 5, audited by relabelling.
 
@@ -217,13 +219,19 @@ def verdicts(
         posterior: [n, K] P(true class | node, given label).
         max_false_alarms: the largest expected share of right labels among the flagged.
     """
-    judged = np.bincount(given)[given] > 1
+    checkable = _checkable(given)
     quality = posterior[np.arange(len(given)), given]
-    doubtful = judged & (_suggested(given, posterior) != given)
+    doubtful = checkable & (_suggested(given, posterior) != given)
     is_issue = np.zeros(len(given), dtype=bool)
     is_issue[doubtful] = flag(quality[doubtful], max_false_alarms)
-    wrong, right = is_issue & (posterior.max(1) > 0.5), judged & (quality > 0.5)
+    wrong, right = is_issue & (posterior.max(1) > 0.5), checkable & (quality > 0.5)
     return is_issue, np.where(wrong, "wrong", np.where(right, "right", CANNOT_TELL))
+
+
+def _checkable(given: Classes) -> NDArray[np.bool_]:
+    """Return which labels [n] can be checked: those that share their class with another label."""
+    checkable: NDArray[np.bool_] = np.bincount(given)[given] > 1
+    return checkable
 
 
 def _suggested(given: Classes, posterior: Floats) -> Classes:
@@ -254,10 +262,10 @@ def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
 def _calibrated(given: Classes, proba: Floats, seed: int) -> Calibration:
     """Return noise models weighted on a sample of the labels and fitted to all of them."""
     stream = numpy_stream(seed, "held-out labels")
-    some = np.sort(stream.permutation(len(given))[:_WEIGHED])
-    folds = stream.permutation(len(some)) % min(_FOLDS, len(some))
-    calibration = calibrate(given[some], proba[some], folds=folds)
-    return calibration.refitted(given, proba) if len(some) < len(given) else calibration
+    sample = np.sort(stream.permutation(len(given))[:_WEIGHED])
+    folds = stream.permutation(len(sample)) % min(_FOLDS, len(sample))
+    calibration = calibrate(given[sample], proba[sample], folds=folds)
+    return calibration.refitted(given, proba) if len(sample) < len(given) else calibration
 
 
 def _resampled(
@@ -295,9 +303,9 @@ def _resampled(
 def _rate_interval(rate: float, resampled: Floats, labels: int) -> tuple[float, float]:
     """Return the 90 % interval of the noise rate: that of the resamples, or of the count if wider.
 
-    Resamples tell how far the estimate depends on which labels there are and on the noise model.
-    They cannot tell that few labels may all be right by luck: where no label is thought wrong, none
-    is in any resample. So each end is at least as far out as that of the Clopper–Pearson interval
+    Resamples measure how far the estimate depends on the labels at hand and on the noise model.
+    They do not cover that few labels may all be right by luck: where no label seems wrong, none
+    does in any resample. So each end is at least as far out as that of the Clopper–Pearson interval
     of n·rate wrong labels among n, Beta quantiles that are defined for fractions of a label too.
 
     >>> low, high = _rate_interval(0.0, np.zeros(50), labels=9)
@@ -312,12 +320,12 @@ def _rate_interval(rate: float, resampled: Floats, labels: int) -> tuple[float, 
     return min(float(low), float(fewest), rate), max(float(high), float(most), rate)
 
 
-def lonely_labels(count: int) -> EraseError:
-    """Return what to say where each of `count` labels is the only one of its class."""
+def no_shared_class(count: int) -> EraseError:
+    """Return the error where each of `count` labels is the only one of its class."""
     return EraseError(
         "two labels of one class, or more",
         f"{count} labels, each the only one of its class",
-        "Label more nodes: who is to judge a label must have seen another of its class.",
+        "Label more nodes: a label can only be checked against others of its class.",
     )
 
 
@@ -336,7 +344,7 @@ def _checked(given: Classes, proba: Floats, max_false_alarms: float) -> tuple[Cl
             "Leave out nodes without a label.",
         )
     if np.bincount(given).max() < 2:
-        raise lonely_labels(len(given))
+        raise no_shared_class(len(given))
     if not np.isfinite(proba).all() or (proba < 0).any() or not (proba.sum(1) > 0).all():
         raise EraseError(
             "probabilities", "a row that is not", "Pass rows of numbers ≥ 0 that sum to 1."

@@ -1,7 +1,7 @@
 """DETECTORS: published ways to find wrong labels, to compare the audit with.
 
-Each is a pure function of what a judge says about nodes whose labels it was not given, so all of
-them can be given the same judge. None is told which labels are wrong, nor how many.
+Each is a pure function of out-of-fold predictions, so all of them can use the same models. None
+gets to know which labels are wrong, or how many.
 """
 
 import warnings
@@ -28,7 +28,7 @@ Classes = NDArray[np.int64]
 _HOPS = 3
 _HIDDEN = (32,)
 _ROUNDING = 1e-6  # of a probability that equals its threshold
-_SMALLEST_PROBABILITY = 1e-4  # a judge's zero: no loss is so large that all others look alike
+_SMALLEST_PROBABILITY = 1e-4  # replaces zero: no loss is so large that all others look alike
 _MOST_EM_STEPS = 500
 _SMALL_EM_STEP = 1e-9  # of the mean log-likelihood
 _SMALLEST_VARIANCE = 1e-4  # of losses scaled to [0, 1]: no component shrinks to a point
@@ -36,7 +36,7 @@ _SMALLEST_VARIANCE = 1e-4  # of losses scaled to [0, 1]: no component shrinks to
 
 @dataclass(frozen=True, eq=False)
 class Detection:
-    """What a detector says about the n labelled nodes, in node order.
+    """A detector's result for the n labelled nodes, in node order.
 
     Attributes:
         quality: [n] in [0, 1]; 1: surely right, 0: surely wrong.
@@ -62,7 +62,7 @@ def confident_learning(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) ->
 
     Quality is the normalised margin (1 + p_y − max_{j≠y} p_j) / 2. For each pair of a given class
     i and another class j, the n·Q[i, j] labels i with the largest p_j − p_i are issues, unless the
-    judge agrees with them, where Q is :func:`estimate_joint`.
+    model agrees with them, where Q is :func:`estimate_joint`.
     """
     given, proba = _labelled(out_of_fold)
     own = _own(given, proba)
@@ -103,44 +103,44 @@ def estimate_joint(given: Classes, proba: Floats) -> Floats:
 def graphcleaner(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Learn from labels flipped on purpose (GraphCleaner; Li, Xiong and Hooi 2023).
 
-    A small network tells given labels from labels flipped by the estimated transition matrix, by
-    the seven features of :func:`neighbourhood_agreement`. The nodes of a fold are judged by a
-    network that learnt from the other folds; quality is its probability of "not flipped", and an
+    A small network separates given labels from labels flipped by the estimated transition matrix,
+    using the seven features of :func:`neighbourhood_agreement`. The nodes of a fold are scored by a
+    network trained on the other folds; quality is its probability of "not flipped", and an
     issue has less than ½.
 
-    Note: the original learns from validation nodes and judges test nodes; here every fold is
-    judged by what the others teach.
+    Note: the original trains on validation nodes and scores test nodes; here every fold is scored
+    by a network trained on the others.
     """
     given, proba = _labelled(out_of_fold)
     fold = out_of_fold.fold[out_of_fold.given >= 0]
     folds = np.unique(fold)
     if len(folds) < 2:
-        raise EraseError("labels judged in two folds or more", "one", "Judge with folds ≥ 2.")
+        raise EraseError("predictions of two folds or more", "one", "Use folds ≥ 2.")
     rng = numpy_stream(seed, "flips")
     joint = estimate_joint(given, proba)
     agreement = neighbourhood_agreement(out_of_fold, edge_index)  # [n, K, 7]
     nodes = np.arange(len(given))
-    asked = agreement[nodes, given]
+    kept = agreement[nodes, given]
     flipped = agreement[nodes, _flip(given, joint, rng)]
     quality = np.empty(len(given))
     for this in folds:
         rest = fold != this
-        examples = np.concatenate([asked[rest], flipped[rest]])
+        examples = np.concatenate([kept[rest], flipped[rest]])
         network = MLPClassifier(_HIDDEN, alpha=5e-4, random_state=int(rng.integers(2**32)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             network.fit(examples, np.repeat([1, 0], rest.sum()))
-        quality[~rest] = network.predict_proba(asked[~rest])[:, 1]
+        quality[~rest] = network.predict_proba(kept[~rest])[:, 1]
     return Detection(quality, quality < 0.5)
 
 
 def neighbourhood_agreement(out_of_fold: OutOfFold, edge_index: Tensor) -> Floats:
-    """Return how a class agrees with each labelled node and what is around it [n, K, 7].
+    """Return how each class agrees with a labelled node and its neighbourhood [n, K, 7].
 
     The features of node i and class c are P[i, c], (AʰP)[i, c] and (AʰY)[i, c] for h = 1, 2, 3.
     A = D⁻¹A₀ has the neighbours of a node in its row, without the node itself; P are probabilities
-    and Y given labels, one-hot, 0 where none is given. The label in question takes no part: P is
-    what the model that was not given it says of all nodes, and Y lacks the labels of its fold.
+    and Y given labels, one-hot, 0 where none is given. The label in question takes no part: P
+    are the predictions of the model trained without it, and Y lacks the labels of its fold.
 
     Cost: 6 sparse products for each fold.
     """

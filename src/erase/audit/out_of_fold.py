@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from erase.audit.decision import lonely_labels
+from erase.audit.decision import no_shared_class
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.base import CrossFit, NodeClassifier, resolve_device
@@ -19,13 +19,13 @@ from erase.random import numpy_stream
 
 Nodes = NDArray[np.int64]
 
-# With fewer labels than this the best epoch is chance: the models train without validation.
+# With fewer labels than this, selecting an epoch is guesswork: models train without validation.
 _FEWEST_VALIDATION_LABELS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """Out-of-fold predictions: those of models that were not given the node's own label.
+    """Out-of-fold predictions: each by a model trained without the node's own label.
 
     Attributes:
         given: [N] given class of every node, -1 where none.
@@ -78,7 +78,7 @@ def out_of_sample(
         crossed = _one_by_one(method, fold_tasks(task, fold, seed), progress)
     proba = crossed.proba.mean(0)
     proba[labelled] = crossed.proba[fold[labelled], labelled]
-    unknown = labelled[~crossed.taught[fold[labelled], given[labelled]]]
+    unknown = labelled[~crossed.classes_seen[fold[labelled], given[labelled]]]
     proba[unknown] = 1 / task.num_classes
     return OutOfFold(given.copy(), proba, fold, crossed.embedding, crossed.proba)
 
@@ -91,8 +91,8 @@ def _one_by_one(method: NodeClassifier, tasks: Sequence[NodeTask], progress: boo
         probas.append(model.predict_proba())
         embedding = embedding if len(probas) > 1 else model.transform()
     classes = np.arange(tasks[0].num_classes)
-    taught = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
-    return CrossFit(np.stack(probas), taught, embedding)
+    classes_seen = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
+    return CrossFit(np.stack(probas), classes_seen, embedding)
 
 
 def check_folds(task: NodeTask, folds: int) -> None:
@@ -103,10 +103,10 @@ def check_folds(task: NodeTask, folds: int) -> None:
         raise EraseError(
             "given labels of at least two classes",
             f"{len(given)} labels of {np.count_nonzero(counts)} classes",
-            "Label nodes of another class: among equals nothing is wrong.",
+            "Label nodes of another class: with one class no label can be wrong.",
         )
     if counts.max() < 2:
-        raise lonely_labels(len(given))
+        raise no_shared_class(len(given))
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
         raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
 

@@ -35,7 +35,7 @@ class Audit:
         embedding: [N, D] of one fold's model.
         edge_index: [2, E] both directions of every edge.
         node_names: N names, or None.
-        settings: method and its parameters, folds, seed, false alarms asked for, device, versions.
+        settings: method and its parameters, folds, seed, allowed false alarms, device, versions.
         notes: what was changed when the graph was read, one sentence each.
         seconds: how long it took.
     """
@@ -99,11 +99,11 @@ class Audit:
         """
         y, class_names, values = encode_labels(graph)
         labels = y.numpy()
-        judged = self.given >= 0
+        labelled = self.given >= 0
         if (
             class_names != self.class_names
-            or len(labels) != len(judged)
-            or (labels != self.given)[judged].any()
+            or len(labels) != len(labelled)
+            or (labels != self.given)[labelled].any()
         ):
             raise EraseError(
                 "the graph that was audited",
@@ -117,7 +117,7 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(judged, self._clean_classes(force), labels)
+        labels = np.where(labelled, self._clean_classes(force), labels)
         return with_labels(graph, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:

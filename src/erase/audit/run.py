@@ -161,19 +161,19 @@ def _issues(
 
 
 def _doubt(decision: Decision) -> list[str]:
-    """Return a sentence where the labels cannot be told right from wrong."""
+    """Return a sentence where wrong labels cannot be distinguished from right ones."""
     if decision.agreement.is_informative:
         return []
     return [f"No label is flagged: {decision.agreement}."]
 
 
-def _notes(task: NodeTask, given: NDArray[np.int64], asked: int, made: int) -> list[str]:
+def _notes(task: NodeTask, given: NDArray[np.int64], folds: int, made: int) -> list[str]:
     """Return what the user should know about the folds, in sentences."""
     notes = []
-    if made < asked:
-        notes.append(f"{asked} folds were asked for; {made} labels make {made}.")
+    if made < folds:
+        notes.append(f"{made} folds are used instead of {folds}: there are only {made} labels.")
     counts = np.bincount(given[given >= 0], minlength=task.num_classes)
-    if alone := [repr(task.class_names[k]) for k in np.flatnonzero(counts == 1)]:
-        shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
-        notes.append(f"One label alone cannot be judged: that of the class {shown}.")
+    if single := [repr(task.class_names[k]) for k in np.flatnonzero(counts == 1)]:
+        shown = ", ".join(single[:5]) + (f" and {len(single) - 5} more" if len(single) > 5 else "")
+        notes.append(f"The only label of a class cannot be checked: {shown}.")
     return notes

@@ -1,4 +1,4 @@
-"""How found errors compare with the true ones, and the cells of `erase bench` that ask for it."""
+"""Scores of found label errors against the true ones, and the detection cells of `erase bench`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ Bools = NDArray[np.bool_]
 def detection_scores(
     quality: NDArray[np.float64], is_issue: Bools, wrong: Bools
 ) -> dict[str, float]:
-    """Return how well n labels were told apart, in shares of 1; higher is better, but for alarms.
+    """Return how well wrong labels were found, in shares of 1; higher is better, except for alarms.
 
     ``auroc``, ``average_precision``
         of the ranking by quality, the lowest first; left out where no label is wrong, or all are.
@@ -75,7 +75,7 @@ def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
     """Return how an audit compares with the labels of `clean`: `detection_scores`, and more.
 
     ``mislabelled``, ``labels``
-        how many of the judged labels are wrong, of how many whose truth is known.
+        how many labels are wrong, of how many whose true class is known.
     ``noise_rate_error``
         the estimated share of wrong labels less the true one.
     ``suggestions_right``
@@ -107,15 +107,15 @@ def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
 
 AUDIT = "audit"
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
-# The audit has its usual judges. Its rivals have cross-entropy in full length: in the epochs of an
-# audit it judges worse, which would be no fair comparison.
+# The audit uses its default model. Its rivals use cross-entropy with all its epochs: with the fewer
+# epochs of an audit it predicts worse, and the comparison would be unfair.
 AUDIT_MODEL: Mapping[str, Any] = {
     "judge": DEFAULT_METHOD,
     "folds": FOLDS,
     **audit_params(DEFAULT_METHOD),
 }
 RIVAL_MODEL: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
-# One regression in the place of many: what the audit owes to its judges.
+# A single regression: shows how much the audit depends on its models.
 PLAIN_MODEL: Mapping[str, Any] = {"judge": "smoothed", "folds": FOLDS}
 
 
@@ -126,16 +126,17 @@ def detects(cell: Cell) -> bool:
 
 @dataclass(frozen=True)
 class DetectionSetup:
-    """What the parameters of a cell that `detects` say.
+    """The parameters of a cell that `detects`.
 
     Attributes:
-        judge: the cell of the method that judges the labels, ``params["judge"]``; parameters that
-            are not named here are changes to its preset.
-        folds: of labels, each judged by a model that did not see it.
-        max_false_alarms: what the audit is asked for; its rivals cannot be asked.
+        model: the cell of the out-of-fold model, whose method records name ``params["judge"]``;
+            parameters that are not listed here are changes to its preset.
+        folds: of the labels; each is predicted by a model that did not see it.
+        max_false_alarms: the expected share of right labels that the audit may flag; its rivals
+            have no such limit.
     """
 
-    judge: Cell
+    model: Cell
     folds: int = FOLDS
     max_false_alarms: float = 0.2
 
@@ -143,28 +144,28 @@ class DetectionSetup:
     def of(cls, cell: Cell) -> Self:
         """Read a cell's parameters; raise an EraseError for one that cannot be used."""
         params = dict(cell.params)
-        judge = params.pop("judge", None)
-        if judge not in METHODS:
+        method = params.pop("judge", None)
+        if method not in METHODS:
             raise EraseError(
-                f"a judge of {cell.method} among {', '.join(METHODS)}",
-                f"judge = {judge!r}",
+                f"a model (judge) for {cell.method} among {', '.join(METHODS)}",
+                f"judge = {method!r}",
                 "Name one in params.",
             )
         folds = params.pop("folds", cls.folds)
-        asked = params.pop("max_false_alarms", cls.max_false_alarms)
+        limit_on_alarms = params.pop("max_false_alarms", cls.max_false_alarms)
         for key, value, limit in (
             ("folds", folds, Number(low=2, whole=True)),
-            ("max_false_alarms", asked, SHARE),
+            ("max_false_alarms", limit_on_alarms, SHARE),
         ):
             if not limit.accepts(value):
                 raise EraseError(f"{key} to be {limit}", f"{key} = {value!r}", f"Correct {key}.")
-        return cls(replace(cell, method=judge, params=params), folds, asked)
+        return cls(replace(cell, method=method, params=params), folds, limit_on_alarms)
 
 
 def score_detection(
     cell: Cell, out_of_fold: OutOfFold, task: NodeTask, clean: Data
 ) -> dict[str, float]:
-    """Return how the detector of a cell, given the judges' answers, compares with the truth.
+    """Return how the detector of a cell, given out-of-fold predictions, compares with the truth.
 
     Besides `detection_scores`: ``labels`` and ``mislabelled``, how many there are; ``flagged``, how
     many are flagged; and of the audit ``noise_rate``, its estimate, ``noise_rate_low`` and
@@ -178,10 +179,10 @@ def score_detection(
     scores: dict[str, float] = {"labels": len(wrong), "mislabelled": int(wrong.sum())}
     found: Decision | Detection
     if cell.method == AUDIT:
-        asked = DetectionSetup.of(cell).max_false_alarms
+        limit = DetectionSetup.of(cell).max_false_alarms
         proba = out_of_fold.proba[labelled].astype(np.float64)
         proba /= proba.sum(1, keepdims=True)
-        found = decide(given, proba, max_false_alarms=asked, seed=cell.seed)
+        found = decide(given, proba, max_false_alarms=limit, seed=cell.seed)
         rate = found.noise_rate
         scores |= {
             "noise_rate": rate.value,

@@ -38,7 +38,7 @@ from erase.bench.frame import (
     run_frame,
     with_the_runs_of_variants,
 )
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_name, noise_place
+from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label, noise_place
 from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
@@ -220,7 +220,7 @@ def _panels(
 
 
 def _title(dataset: str, noise: str) -> str:
-    return f"{dataset_name(dataset)}, {noise}"
+    return f"{dataset_label(dataset)}, {noise}"
 
 
 def _line(
@@ -284,9 +284,9 @@ def _radar(index: RecordIndex) -> Figure | None:
     for method in ("erase", *RIVALS):
         points = {float(i): found[*spoke, HEAVIEST, method] for i, spoke in enumerate(spokes)}
         series.append(_line(METHOD_NAMES[method], _LOOKS[method], points, runs))
-    told = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
-    series.append(_published_line("ERASE, published", _LOOKS["erase"], told))
-    names = [f"{dataset_name(dataset)}\n{noise}" for dataset, noise in spokes]
+    reference = {float(i): _main(d, "erase", n, HEAVIEST) for i, (d, n) in enumerate(spokes)}
+    series.append(_published_line("ERASE, published", _LOOKS["erase"], reference))
+    names = [f"{dataset_label(dataset)}\n{noise}" for dataset, noise in spokes]
     heading = f"test accuracy with {HEAVIEST:.0%} noise; mean of"
     return radar(_present(*series), names, note=_wrapped(_note(index, runs, heading), 90))
 
@@ -305,8 +305,8 @@ def _gains(index: RecordIndex) -> Figure | None:
         runs.extend([ours.runs, found[best].runs])
         gain = 100 * (ours.mean - found[best].mean)
         error = 100 * float(np.hypot(ours.error, found[best].error))
-        told = _published_gain(dataset, noise, rate)
-        return Bar(f"{rate:g}", gain, error, told, METHOD_NAMES[best])
+        reference = _published_gain(dataset, noise, rate)
+        return Bar(f"{rate:g}", gain, error, reference, METHOD_NAMES[best])
 
     def row(dataset: str, noise: str) -> list[Bar]:
         return [found for rate in RATES if (found := bar(dataset, noise, rate)) is not None]
@@ -383,15 +383,15 @@ def _time(index: RecordIndex) -> Figure | None:
     }
     for (machine, method, dataset), times in found.items():
         row = panels[machine].setdefault(METHOD_NAMES[method], {})
-        row[dataset_name(dataset)] = float(np.median(list(times.values())))
-    told = published()["time"].values
+        row[dataset_label(dataset)] = float(np.median(list(times.values())))
+    reference = published()["time"].values
     panels["published: RTX 3090"] = {
-        METHOD_NAMES[method]: {dataset_name(dataset): values["any"].mean}
-        for dataset, methods_told in told.items()
-        for method, values in methods_told.items()
+        METHOD_NAMES[method]: {dataset_label(dataset): values["any"].mean}
+        for dataset, by_method in reference.items()
+        for method, values in by_method.items()
     }
     names = {name for methods in panels.values() for row in methods.values() for name in row}
-    shown = [dataset_name(d) for d in _PAPER_ORDER if dataset_name(d) in names]
+    shown = [dataset_label(d) for d in _PAPER_ORDER if dataset_label(d) in names]
     looks = dict(zip([*shown, *sorted(names - set(shown))], _DATASET_LOOKS, strict=False))
     batches = timed["batch"].fillna(1).astype(int)
     few, many = batches.min(), batches.max()
@@ -431,14 +431,14 @@ def _sweep(table: str, parameter: str, x_label: str) -> Callable[[RecordIndex], 
                 same = with_the_runs_of_variants([tried[rate, v] for v in values], changes)
                 points = dict(zip(values, map(Summary.of, same), strict=True))
                 ours = _line(f"φ = {rate:g}", look, points, runs)
-                told = None
+                reference = None
                 if ours is not None and rate == HEAVIEST:
                     printed = {
                         float(row): _published(table, dataset, row, noise, rate)
                         for row in published()[table].values.get(dataset, {})
                     }
-                    told = _published_line(f"φ = {rate:g}, published", look, printed)
-                found += _present(ours, told)
+                    reference = _published_line(f"φ = {rate:g}, published", look, printed)
+                found += _present(ours, reference)
             return found
 
         panels = _panels((c.dataset for c in cells), series)
@@ -460,9 +460,9 @@ def _guidance(index: RecordIndex) -> Figure | None:
         found = []
         for row, (name, score, look) in kinds.items():
             points = index.summaries({rate: Wanted(score, dataset, noise, rate) for rate in RATES})
-            told = {rate: _published("guidance", dataset, row, noise, rate) for rate in RATES}
+            reference = {rate: _published("guidance", dataset, row, noise, rate) for rate in RATES}
             if ours := _line(name, look, points, runs):
-                found += _present(ours, _published_line(f"{name}, published", look, told))
+                found += _present(ours, _published_line(f"{name}, published", look, reference))
         return found
 
     panels = _panels(index.datasets(), series)
@@ -496,7 +496,7 @@ def _kept_embeddings(
             )
             kept = {cell: arrays for cell in chosen if (arrays := index.arrays(cell)) is not None}
             if kept:
-                groups.append(_embeddings(kept, f"{dataset_name(dataset)}, {noise} noise"))
+                groups.append(_embeddings(kept, f"{dataset_label(dataset)}, {noise} noise"))
     return groups
 
 

@@ -1,8 +1,8 @@
 """Records as a tidy DataFrame, one row per run, and which of them are the runs of a table's cell.
 
-A run belongs to a cell by what was run, whichever study asked for it. A parameter with the value of
-the method's preset is no change, so a sweep's usual value has the runs of that value and the runs
-that changed nothing.
+A run belongs to a cell by what was run, whichever study it was made for. A parameter with the value
+of the method's preset is no change, so a sweep's usual value has the runs of that value and the
+runs that changed nothing.
 """
 
 import json
@@ -42,7 +42,7 @@ def changes_to_preset(method: str, dataset: str, params: Mapping[str, Any]) -> C
 
 
 def has_usual_settings(cell: Cell) -> bool:
-    """Return whether the cell is a method as its preset has it."""
+    """Return whether the cell has the settings of the method's preset."""
     return not changes_to_preset(cell.method, cell.dataset, cell.params)
 
 
@@ -114,7 +114,7 @@ class Wanted(NamedTuple):
 def find_runs(runs: pd.DataFrame, wanted: Sequence[Wanted]) -> list[Runs]:
     """Return the score of the runs that belong to each of the `wanted`, by run.
 
-    Where the same run was asked for with different params, the one with the wanted params is taken,
+    Where the same run was made with different params, the one with the wanted params is taken,
     else the one with the fewest, whatever the order of the records; of two with the same params,
     the later.
 
@@ -125,21 +125,25 @@ def find_runs(runs: pd.DataFrame, wanted: Sequence[Wanted]) -> list[Runs]:
     found: list[Runs] = [{} for _ in wanted]
     if not found or runs.empty:
         return found
-    asked = pd.DataFrame(wanted, columns=Wanted._fields).rename_axis("index").reset_index()
-    asked["changes"] = [changes_to_preset(w.method, w.dataset, w.params) for w in wanted]
-    asked = asked.astype({"labels_per_class": float, "rate": float})
+    points = pd.DataFrame(wanted, columns=Wanted._fields).rename_axis("index").reset_index()
+    points["changes"] = [changes_to_preset(w.method, w.dataset, w.params) for w in wanted]
+    points = points.astype({"labels_per_class": float, "rate": float})
     keys = ["dataset", "method", "changes", "labels_per_class"]
-    joined = asked.merge(runs.rename_axis("order").reset_index(), on=keys, suffixes=("_asked", ""))
-    is_place = (joined["noise_asked"] == joined["noise"]) & (joined["rate_asked"] == joined["rate"])
-    is_place |= joined["noise_asked"] == "any"
-    is_place &= joined["machine_asked"].isna() | (joined["machine_asked"] == joined["machine"])
+    joined = points.merge(
+        runs.rename_axis("order").reset_index(), on=keys, suffixes=("_wanted", "")
+    )
+    is_place = (joined["noise_wanted"] == joined["noise"]) & (
+        joined["rate_wanted"] == joined["rate"]
+    )
+    is_place |= joined["noise_wanted"] == "any"
+    is_place &= joined["machine_wanted"].isna() | (joined["machine_wanted"] == joined["machine"])
     joined = joined[is_place]
     value = pd.Series(math.nan, joined.index)
     for score in set(joined["score"]) & set(runs):
         value[joined["score"] == score] = joined[score]
     joined = joined.assign(value=value).dropna(subset="value")
     joined["has_other_params"] = [
-        dict(a) != dict(b) for a, b in zip(joined["params_asked"], joined["params"], strict=True)
+        dict(a) != dict(b) for a, b in zip(joined["params_wanted"], joined["params"], strict=True)
     ]
     joined["number"] = joined["params"].map(len)
     joined["text"] = [json.dumps(dict(params), sort_keys=True) for params in joined["params"]]

@@ -38,8 +38,8 @@ _DATASET_NAMES = {
 }
 
 
-def dataset_name(dataset: str) -> str:
-    """Return a dataset's name as the paper writes it; others keep the registry's, or the file's."""
+def dataset_label(dataset: str) -> str:
+    """Return the name of a dataset or file as tables and figures show it."""
     return _DATASET_NAMES.get(dataset, Path(dataset).stem)
 
 

@@ -1,4 +1,4 @@
-"""What was asked for and what came out: a JSON line per finished cell, appended, never lost."""
+"""Cells and their records: a JSON line per finished cell, only ever appended."""
 
 import json
 import math
@@ -20,15 +20,15 @@ from erase.errors import EraseError
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What was asked for: the identity of a run. Two cells are equal where their JSON is.
+    """A requested run, and its identity. Two cells are equal where their JSON is.
 
     Attributes:
         dataset: a name in ``DATASETS``, or a graph's file.
         noise: a name in ``NOISES``, or "none".
         rate: φ, the nominal noise rate; 0 with "none".
         method: a name in ``METHODS``, or in ``DETECTING`` where wrong labels are to be found.
-        params: changes to the method's preset for the dataset; of a detector its judge and how it
-            judges, see `DetectionSetup`.
+        params: changes to the method's preset for the dataset; of a detector its out-of-fold model
+            and limits, see `DetectionSetup`.
         protocol: a name in ``PROTOCOLS``.
         seed: of the method, and of the noise where the protocol redraws it.
         labels_per_class: training labels kept of each class; None: all of the split.
@@ -72,15 +72,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Record:
-    """What came out of a cell.
+    """The outcome of a cell.
 
     Attributes:
-        cell: what was asked for.
+        cell: the run.
         scores: shares of 1 and counts by name, see :func:`erase.bench.score` and, of detectors,
             :func:`erase.bench.detection.score_detection`; empty after an error, None where a value
             is not finite.
-        settings: the parameters that differ from the method's, or the judge's, defaults; device and
-            seed left out.
+        settings: the parameters that differ from the defaults of the method, or of a detector's
+            model; without device and seed.
         best_epoch: the epoch the scores come from, counted from 1.
         epochs: epochs that were run.
         seconds: of the training, divided by the runs trained together.
@@ -158,7 +158,7 @@ def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
 
 @contextmanager
 def locked(path: Path, refusal: EraseError) -> Iterator[None]:
-    """Hold an exclusive lock on a file; raise `refusal` where somebody else holds it.
+    """Hold an exclusive lock on a file; raise `refusal` where another process holds it.
 
     The end of the process releases it, however it comes. What is locked is an empty hidden file
     beside `path`, which stays: some versions of filelock empty the file they lock, and a lock on
@@ -180,7 +180,7 @@ class Journal:
     """A file of records opened by one process to add to: ``with Journal(path) as journal``.
 
     Opening takes an exclusive lock, which the end of the process releases however it comes, and
-    cuts off a line that was torn when somebody was killed.
+    cuts off a line that a killed process left incomplete.
 
     Attributes:
         records: what the file holds, the last record of each cell.

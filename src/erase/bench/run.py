@@ -22,7 +22,7 @@ from erase.random import numpy_stream
 
 @dataclass(frozen=True)
 class Protocol:
-    """How labels come about; a number without its protocol says little.
+    """How noisy labels are made; a result is reported with its protocol.
 
     Attributes:
         noise: "redrawn" from every seed, or "fixed": the one draw behind the published tables.
@@ -56,7 +56,7 @@ def given_labels(
         rate: φ; None with a matrix, 0 or None with "none".
         seed: of the draw, where the protocol redraws it.
         protocol: how labels come about.
-        labels_per_class: keep so many training labels of each true class, chosen at random after
+        labels_per_class: keep this many training labels of each true class, chosen at random after
             the noise was drawn: fewer labels are a part of more. None keeps all.
     """
     y, _, _ = encode_labels(clean)
@@ -116,9 +116,9 @@ def score(model: NodeClassifier, clean: Data, given: Data | None) -> dict[str, f
     Args:
         model: fitted to `given`, or to `clean` where that is None.
         clean: the graph with all its labels.
-        given: the graph as the model got it; None where the labels of `clean` are all there is, so
-            that nobody knows which of them are wrong. Scores of wrong and right labels are left out
-            then, and the others are the agreement with the labels as they are.
+        given: the graph as the model got it; None where `clean` has the only labels, which may be
+            wrong. Scores of wrong and right labels are then left out, and the others measure the
+            agreement with the labels as they are.
 
     ``test_accuracy``
         predictions on the test nodes; left out where no test label is known.
@@ -137,13 +137,13 @@ def score(model: NodeClassifier, clean: Data, given: Data | None) -> dict[str, f
     """
     truth, _, values = encode_labels(clean)
     learnt = clean if given is None else given
-    told, _, told_values = encode_labels(learnt)
+    given_y, _, given_values = encode_labels(learnt)
     refuse_other_labels(model.classes_, values, "clean labels")
-    refuse_other_labels(model.classes_, told_values, "given labels")
-    true, told_labels = values[truth.numpy()], told_values[told.numpy()]
+    refuse_other_labels(model.classes_, given_values, "given labels")
+    true, given_classes = values[truth.numpy()], given_values[given_y.numpy()]
     known = (truth >= 0).numpy()
-    splits = read_splits(learnt, told)
-    train_mask = (splits.train & (told >= 0)).numpy()
+    splits = read_splits(learnt, given_y)
+    train_mask = (splits.train & (given_y >= 0)).numpy()
     test_mask = splits.test.numpy() & known
     predicted = model.predict()
     hits = predicted == true
@@ -153,7 +153,7 @@ def score(model: NodeClassifier, clean: Data, given: Data | None) -> dict[str, f
     }
     counts = {"train_labels": int(train_mask.sum())}
     if given is not None:
-        wrong = train_mask & known & (true != told_labels)
+        wrong = train_mask & known & (true != given_classes)
         right = train_mask & known & ~wrong
         scores |= {"correction_rate": (hits, wrong), "accuracy_correct": (hits, right)}
         counts = {"mislabelled": int(wrong.sum()), **counts}

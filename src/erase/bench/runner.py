@@ -1,10 +1,9 @@
 """The runner behind `erase bench`: cells in batches, here, on many processes or on a cluster.
 
-A batch is what `fit_many` trains together: cells that differ in labels and seeds only; or the cells
-that share a draw and its judges, where wrong labels are to be found. Whoever trains a batch sends
-its records back; the one process that was started writes them. What a cell
-gives depends on nothing but the cell, the device, the number of threads and the batch it was in,
-so it does not matter who trains it, when, and after how many kills.
+A batch is what `fit_many` trains together: cells that differ in labels and seeds only, or detection
+cells that share a draw of the noise and its out-of-fold models. Workers train batches and send the
+records back; only the main process writes them. A result depends on the cell, the device, the
+number of threads and the batch only, so an interrupted study continues with the same results.
 """
 
 import gc
@@ -23,7 +22,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -33,7 +32,6 @@ import torch_geometric
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from numpy.typing import NDArray
 from torch_geometric.data import Data
-from tqdm import tqdm
 
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
@@ -50,10 +48,10 @@ from erase.errors import EraseError
 from erase.methods import NodeClassifier, build_method, default_params
 from erase.methods.base import resolve_device
 from erase.nn.coding import log_ntvr, rate_ntvr
+from erase.training.progress import Progress
 from erase.version import __version__
 
 GPU_BATCH = 50
-_SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.5  # of a worker, after its parent
 _NOT_IDENTITY = ("seed", "device")
 
@@ -132,8 +130,8 @@ class Summary:
     """How a run of a study ended.
 
     Attributes:
-        cells: that were asked for.
-        found: that were in the records already.
+        cells: requested.
+        found: those in the records already.
         failures: records of cells that failed, now or before.
         seconds: of this run.
     """
@@ -156,7 +154,7 @@ def run_cells(
     """Run the `cells` of a study that are not in the records at `path` yet, and add them there.
 
     Args:
-        study: says what is kept besides scores.
+        study: defines what is kept besides scores.
         cells: to run; those with a record are skipped.
         path: of the records; representations go to ``<stem>-arrays/<key>.npz`` beside it.
         execution: where and how.
@@ -174,7 +172,7 @@ def run_cells(
                 _dataset(dataset)  # a file that is not there is found before hours of work
         work = plan(study, missing, execution)
         failed = sum(known[c].error is not None for c in set(cells) & set(known) - set(missing))
-        with _Display(progress, len(cells), found, failed) as display:
+        with _StudyProgress(progress, len(cells), found, failed) as display:
             for results in _run(work, execution):
                 for result in results:
                     _write_arrays(result, path)
@@ -187,12 +185,12 @@ def run_cells(
 def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batch]:
     """Return the cells as batches of those that `fit_many` can train together.
 
-    Whoever trains a batch computes as this process does, by torch's switches.
+    Workers compute with the precision and determinism that torch has in this process.
     """
     execution = execution.resolved()
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(_kinship(cell), []).append(cell)
+        groups.setdefault(_group_key(cell), []).append(cell)
     return [
         part
         for group in groups.values()
@@ -208,12 +206,12 @@ def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batc
     ]
 
 
-def _kinship(cell: Cell) -> str:
-    """Return what cells have in common that can be trained together."""
+def _group_key(cell: Cell) -> str:
+    """Return a key that is equal for cells that can be trained together."""
     if detects(cell):
         setup = DetectionSetup.of(cell)
         draw = [cell.noise, cell.rate, cell.protocol, cell.seed, setup.folds]
-        return json.dumps([*draw, _kinship(setup.judge)])
+        return json.dumps([*draw, _group_key(setup.model)])
     validates = PROTOCOLS[cell.protocol].validation != "none"
     settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
     alike = [cell.dataset, cell.method, settings, cell.labels_per_class, validates]
@@ -231,10 +229,10 @@ def method_of(cell: Cell, device: str) -> NodeClassifier:
 
 
 def run_batch(batch: Batch) -> list[Result]:
-    """Train a batch and score its cells; a cell that cannot be trained gives a record that says so.
+    """Train a batch and score its cells; a cell that cannot be trained gives a record of its error.
 
     A batch that does not fit into the memory of a GPU is halved; one that fails for another reason
-    is taken apart, so that only the guilty cell fails.
+    is split into single cells, so that only the cell at fault fails.
     """
     with _arithmetic(batch):
         return _attempt(batch)
@@ -242,7 +240,7 @@ def run_batch(batch: Batch) -> list[Result]:
 
 @contextmanager
 def _arithmetic(batch: Batch) -> Iterator[None]:
-    """Compute as a batch says, and afterwards as before."""
+    """Set threads, precision and determinism of a batch, and restore them afterwards."""
     threads = torch.get_num_threads()
     precision = torch.get_float32_matmul_precision()
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -279,14 +277,14 @@ def _train(batch: Batch) -> list[Result]:
 
 
 def _detect(batch: Batch) -> list[Result]:
-    """Train the judges of one draw, and let every detector have their answers."""
+    """Train the out-of-fold models of one draw, and score every detector on their predictions."""
     first = batch.cells[0]
     clean = _dataset(first.dataset)
     task = NodeTask.from_data(labels_of_cell(clean, first))
     setup = DetectionSetup.of(first)
-    judge = method_of(setup.judge, batch.device)
-    with _watched(torch.device(judge.device)) as used:
-        out_of_fold = out_of_sample(task, judge, setup.folds, first.seed)
+    method = method_of(setup.model, batch.device)
+    with _watched(torch.device(method.device)) as used:
+        out_of_fold = out_of_sample(task, method, setup.folds, first.seed)
     about = _about(batch.device)
     results = []
     for cell in batch.cells:
@@ -295,7 +293,7 @@ def _detect(batch: Batch) -> list[Result]:
         record = Record(
             cell,
             scores,
-            settings=_departures(judge),
+            settings=_departures(method),
             seconds=used.seconds / len(batch.cells) + time.perf_counter() - start,
             batch=len(batch.cells),
             peak_bytes=used.peak_bytes,
@@ -318,9 +316,9 @@ def _classify(batch: Batch) -> list[Result]:
     models = dict(zip(runs, trained, strict=True))
     about = _about(batch.device)
     results = []
-    for cell, told in zip(batch.cells, given, strict=False):  # twins come last
+    for cell, graph in zip(batch.cells, given, strict=False):  # twins come last
         model = models[cell]
-        scores: dict[str, float | None] = dict(score(model, clean, told))
+        scores: dict[str, float | None] = dict(score(model, clean, graph))
         if batch.shift and cell.noise != "none":
             scores |= _shift_scores(model, models[_clean_twin(cell)], batch.device)
         record = Record(
@@ -477,7 +475,7 @@ def _on_processes(work: Sequence[Batch], jobs: int) -> Iterator[list[Result]]:
                 del waiting[tuple(result.record.cell for result in results)]
                 yield results
         except TerminatedWorkerError:
-            # joblib hands out 2 batches a process, in order: the guilty one is among these
+            # joblib hands out 2 batches a process, in order: the one at fault is among these
             for batch in list(waiting.values())[: 2 * jobs]:
                 del waiting[batch.cells]
                 yield _alone(batch)
@@ -494,7 +492,7 @@ def _run_as_child(batch: Batch, parent: int) -> list[Result]:
 
 @lru_cache(maxsize=1)
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent is gone: nobody is left to write its results."""
+    """End this process soon after its parent has ended, since nothing would write its results."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -505,7 +503,7 @@ def _end_with(parent: int) -> None:
 
 
 def _alone(batch: Batch) -> list[Result]:
-    """Run a batch while no other runs; where its process dies, take it apart."""
+    """Run a batch while no other runs; where its process dies, split it."""
     try:
         (results,) = joblib.Parallel(n_jobs=2, backend="loky")([_child(batch)])
     except TerminatedWorkerError:
@@ -568,43 +566,28 @@ def _distributed() -> Any:
     return import_module("distributed")
 
 
-class _Display:
-    """Progress of a study: a bar on a terminal, a plain line now and then elsewhere."""
+class _StudyProgress:
+    """Progress of a study: cells done, cells that failed, and time left."""
 
     def __init__(self, shown: bool, cells: int, found: int, failed: int) -> None:
-        self._shown = shown
-        self._cells = cells
-        self._first = self._done = found
-        self._failed = failed
-        self._start = self._line = time.monotonic()
-        self._bar: Any = None
-        if shown and sys.stderr.isatty():
-            self._bar = tqdm(total=cells, initial=found, unit="cell", leave=False)
-        elif shown:
+        self._progress = Progress(shown, cells, found, "cell")
+        self._cells, self._failed = cells, failed
+        if self._progress.is_plain:
             print(f"{found}/{cells} cells are in the records", file=sys.stderr)
 
-    def __enter__(self) -> "_Display":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def __exit__(self, *error: object) -> None:
+        self._progress.__exit__(*error)
 
     def show(self, records: Sequence[Record]) -> None:
-        self._done += len(records)
         self._failed += sum(record.error is not None for record in records)
-        if self._bar is not None:
-            self._bar.set_postfix(failed=self._failed, refresh=False)
-            self._bar.update(len(records))
-            return
-        now = time.monotonic()
-        if not self._shown or now - self._line < _SECONDS_BETWEEN_LINES:
-            return
-        self._line = now
-        rate = (self._done - self._first) / (now - self._start)
-        left = (self._cells - self._done) / rate
-        print(
-            f"{self._done}/{self._cells} cells  {self._failed} failed  "
-            f"{60 * rate:.1f} cells/min, {left:.0f} s left  ({records[-1].cell})",
-            file=sys.stderr,
+        self._progress.advance(
+            len(records),
+            {"failed": self._failed},
+            lambda done, rate, left: (
+                f"{done}/{self._cells} cells  {self._failed} failed  "
+                f"{60 * rate:.1f} cells/min, {left:.0f} s left  ({records[-1].cell})"
+            ),
         )

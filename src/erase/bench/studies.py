@@ -113,7 +113,7 @@ ALL = (*TEN_RUNS, *RIVALS)
 WITHOUT_EPOCHS = ("label-propagation", "smoothed", "relabelling")
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
 CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
-BEST = ("erase", "smoothed", "relabelling")  # where nobody has clean labels
+BEST = ("erase", "smoothed", "relabelling")  # without clean labels
 CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
 
 
@@ -174,7 +174,7 @@ STUDIES: dict[str, Study] = {
         (Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(5), ("honest",)),),
     ),
     "beyond": Study(
-        "relabelling against every other method where nobody has clean labels",
+        "relabelling against every other method, without clean labels",
         (
             Grid(CITATION_GRAPHS, BOTH, (0.1, 0.3, 0.5), ALL, range(10), ("honest",)),
             Grid(CITATION_GRAPHS, ("none",), (0.0,), ALL, range(10), ("honest",)),
@@ -182,14 +182,14 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "confirmation": Study(
-        "relabelling and its two best rivals on ten other draws, made when all choices were made",
+        "relabelling and its two best rivals on ten new draws, made after all choices were fixed",
         (
             Grid(CITATION_GRAPHS, BOTH, (0.1, 0.3, 0.5), BEST, range(10, 20), ("honest",)),
             Grid(("debian", "computers", "cs"), BOTH, (0.3,), BEST, range(10, 20), ("honest",)),
         ),
     ),
     "parts": Study(
-        "relabelling without its rounds, with one view of three, and on training labels alone",
+        "relabelling without its rounds, with one view of three, and on training labels only",
         tuple(
             Grid(
                 ("cora", "citeseer"),
@@ -204,7 +204,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "relabelled": Study(
-        "ERASE with the labels of relabelling in the place of its semantic labels",
+        "ERASE with the labels of relabelling instead of its semantic labels",
         (
             Grid(
                 ("cora", "citeseer"),
@@ -218,7 +218,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "heterophily": Study(
-        "graphs whose edges mislead: relabelling with and without them, and its best rivals",
+        "heterophilous graphs: relabelling with and without edges, and its best rivals",
         tuple(
             Grid(
                 ("tolokers", "blogcatalog"),
@@ -251,11 +251,11 @@ STUDIES: dict[str, Study] = {
         _ablation(("cora", "pubmed"), semantics=("cross-entropy",)),
     ),
     "backbones": Study(
-        "GCN and GraphSAGE in the place of GAT",
+        "GCN and GraphSAGE instead of GAT",
         _ablation(CITATION_GRAPHS, encoder=("gcn", "sage")),
     ),
     "heads": Study(
-        "other classifiers in the place of logistic regression",
+        "other classifiers instead of logistic regression",
         _ablation(("cora", "citeseer"), HEAVY, head=("mlp", "poly-svm", "linear-svm")),
     ),
     "one-stage": Study(
@@ -287,7 +287,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "pictures": Study(
-        "one run a cell of ERASE and cross-entropy, representations kept for the figures",
+        "one run per cell of ERASE and cross-entropy, representations kept for the figures",
         (
             Grid(CITATION_GRAPHS, BOTH, (0.3, 0.5), ("erase", "ce"), (0,)),
             Grid(("cora", "pubmed"), ("asymmetric",), (0.1,), ("erase", "ce"), (0,)),
@@ -295,7 +295,7 @@ STUDIES: dict[str, Study] = {
         keep_embeddings=True,
     ),
     "detection": Study(
-        "wrong labels found by the audit and its rivals, with its judges and with cross-entropy's",
+        "wrong labels found by the audit and its rivals, each with several out-of-fold models",
         tuple(
             Grid(
                 CITATION_GRAPHS,
@@ -304,9 +304,9 @@ STUDIES: dict[str, Study] = {
                 detecting,
                 range(10),
                 ("honest",),
-                {name: (value,) for name, value in judge.items()},
+                {name: (value,) for name, value in model.items()},
             )
-            for judge, detecting in (
+            for model, detecting in (
                 (AUDIT_MODEL, DETECTING),
                 (RIVAL_MODEL, DETECTING),
                 (PLAIN_MODEL, (AUDIT,)),
@@ -314,7 +314,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "corrected": Study(
-        "methods on labels that an audit has corrected; study honest has them as they are",
+        "methods on labels corrected by an audit; study honest has the labels as given",
         (
             Grid(
                 ("cora", "citeseer"),
@@ -499,7 +499,7 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                     cell.method,
                     "Remove the method, or the switch.",
                 )
-            cell = DetectionSetup.of(cell).judge
+            cell = DetectionSetup.of(cell).model
         check_correction(cell)
         cell = without_correction(cell)
         known = default_params(cell.method).keys() - {"seed", "device"}

@@ -1,8 +1,8 @@
-"""Search for parameters: Optuna over a method's `space`, scored on validation labels alone.
+"""Search for parameters: Optuna over a method's `space`, scored on validation labels only.
 
 What is searched gets tasks, and a task holds no test label. Validation labels choose the epoch of
-every run and the parameters as well, so the best score flatters: judge the result on test nodes,
-once, with ``erase fit``.
+every run and the parameters as well, so the best score is too optimistic: evaluate the result once
+on test nodes, with ``erase fit``.
 """
 
 import json
@@ -211,10 +211,10 @@ def tune(
     about: Mapping[str, Any] | None = None,
     watch: Callable[[list[Trial]], None] | None = None,
 ) -> list[Trial]:
-    """Try parameters until `folder` holds so many trials, and return them all.
+    """Try parameters until `folder` holds `trials` trials, and return them all.
 
     The first trial is the method as it is. Each later one depends on the trials before it and on
-    `seed` alone: a killed search that is called again continues to what an unbroken one finds.
+    `seed` only: a search that was killed and is called again finds what an unbroken one does.
     Writes ``trials.csv`` and ``best.json`` after every trial.
 
     Args:
@@ -225,7 +225,7 @@ def tune(
         folder: of this search alone; its journal is Optuna's.
         trials: how many in all.
         seed: of the sampler.
-        about: what else tells this search from another, and goes into ``best.json``.
+        about: what else identifies this search; goes into ``best.json``.
         watch: called with all trials after each.
     """
     optuna = _optuna()
@@ -312,7 +312,7 @@ def _run(
 
 
 def _train_on_training_labels(method: NodeClassifier) -> None:
-    """Set a method that would train on validation labels right: they cannot judge it then."""
+    """Make a method train without validation labels, which are needed to score it."""
     if not method.trains_on_validation:
         return
     if "validation" not in method.get_params(deep=False):
@@ -327,7 +327,7 @@ def _train_on_training_labels(method: NodeClassifier) -> None:
 def _ask(
     study: Any, optuna: Any, seed: int, done: int, first: NodeClassifier | None, space: Space
 ) -> Any:
-    """Return Optuna's next trial; its draw depends on the trials before it and the seed alone."""
+    """Return Optuna's next trial; its draw depends only on the trials before it and the seed."""
     draw = int(numpy_stream(seed, f"trial {done}").integers(2**31))
     study.sampler = optuna.samplers.TPESampler(seed=draw)
     if first is not None and not study.get_trials(
@@ -353,11 +353,11 @@ def _suggest(trial: Any, name: str, values: Range | OneOf) -> Any:
 
 
 def _finished(study: Any, optuna: Any) -> list[Trial]:
-    """Return the trials that were told, in their order; those that were killed are no trials."""
-    told = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
+    """Return the completed trials, in their order."""
+    completed = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
     return [
         Trial(number, dict(trial.params), trial.value, **trial.user_attrs)
-        for number, trial in enumerate(told, start=1)
+        for number, trial in enumerate(completed, start=1)
     ]
 
 

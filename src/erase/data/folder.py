@@ -152,7 +152,7 @@ def _open_array(folder: Path, file: str, dtype: str, shape: list[int], bytes: in
             raise _unusable(folder, f"{file}, which is no array") from None
         start = handle.tell()
         if header != (tuple(shape), False, np.dtype(dtype)):
-            raise _unusable(folder, f"{file} of another type or shape than the manifest says")
+            raise _unusable(folder, f"{file} of another type or shape than in the manifest")
         count = math.prod(shape)
         if size != start + count * np.dtype(dtype).itemsize:
             raise _unusable(folder, f"{file}, which is cut short")
@@ -229,8 +229,8 @@ def write_folder(data: Data, path: StrPath) -> None:
         # as NodeTask would: a nearly empty matrix becomes sparse
         rows = x if isinstance(x, Tensor) else feature_matrix(x)
         strided = isinstance(rows, Tensor) and rows.layout == torch.strided
-        asked = strided and rows.dim() == 2 and rows.numel() and not was_checked(data, "x")
-        note = note_if_sparse(rows) if asked else None
+        dense = strided and rows.dim() == 2 and rows.numel() and not was_checked(data, "x")
+        note = note_if_sparse(rows) if dense else None
         writer.notes += [note] if note else []
         writer.add_features(rows, sparse=note is not None)
 
@@ -251,7 +251,7 @@ class FolderWriter:
         class_values: the K numbers that labels are; None: 0..K-1.
 
     Attributes:
-        notes: sentences on the graph that whoever fits it is told.
+        notes: sentences on the graph, shown when it is fitted.
         feature_contract: what the features are (`FeatureContract.to_dict`), or None.
 
     >>> import tempfile, erase
@@ -321,7 +321,7 @@ class FolderWriter:
 
         Args:
             edges: node numbers from 0.
-            both_ways: each stands for its mirror image too; else a note tells of those mirrored.
+            both_ways: each stands for its mirror image too; else a note counts the edges mirrored.
         """
         if len(edges) != 2 or len(edges[0]) != len(edges[1]):
             raise EraseError(
@@ -377,7 +377,7 @@ class FolderWriter:
         self._array("y", np.int64).append(numbers)
 
     def set_split(self, part: str, nodes: Any) -> None:
-        """Say which nodes are of `part`, "train", "val" or "test": a mask [N] or node numbers."""
+        """Set the nodes of `part`, "train", "val" or "test": a mask [N] or node numbers."""
         if part not in SPLIT_WORDS:
             raise EraseError("train, val or test", repr(part), "Use one of these words.")
         name = f"{part}_mask"
@@ -417,7 +417,7 @@ class FolderWriter:
             )
 
     def _finish(self) -> None:
-        """Sort the edges, check that everybody has come, write the manifest, take the name."""
+        """Sort the edges, check that no node is missing, write the manifest, rename the folder."""
         self._check_complete()
         num_edges = self._edges.finish(
             self._array("edge_index", np.int64), self._array("indptr", np.int64)
@@ -446,9 +446,9 @@ class FolderWriter:
     def _check_complete(self) -> None:
         if "y" not in self._arrays:
             self.add_labels(np.full(self.num_nodes, -1))
-        told = {"y": "labels", "x": "rows of features", "x_indptr": "rows of features"}
-        told["name_starts"] = "names"
-        for name, what in told.items():
+        entries = {"y": "labels", "x": "rows of features", "x_indptr": "rows of features"}
+        entries["name_starts"] = "names"
+        for name, what in entries.items():
             if name in self._arrays and self._rows(name) != self.num_nodes:
                 raise EraseError(
                     "as many labels as nodes" if name == "y" else f"{what} for every node",
@@ -518,7 +518,7 @@ class _ArrayFile:
         }
 
     def _write_header(self, shape: tuple[int, ...]) -> None:
-        # of one length whatever the shape: numpy leaves room for one axis to grow
+        # of one length whatever the shape: numpy pads it for one axis to grow
         form = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self.file, form)
 
@@ -538,7 +538,7 @@ class _EdgeSorter:
         folder.mkdir()
 
     def add(self, row: Tensor, col: Tensor, *, both_ways: bool = False) -> None:
-        """Take edges, [e] each; they are dealt when many have come."""
+        """Add edges, [e] each; they are written to buckets once there are many."""
         refuse_strangers(row, col, self.n, self.seen)
         self.seen += row.numel()
         ahead, back = row * self.n + col, col * self.n + row
@@ -548,11 +548,11 @@ class _EdgeSorter:
         mirror = 0 if both_ways else 1
         self.waiting.append(torch.cat([2 * ahead[kept], 2 * back[kept] + mirror]).numpy())
         if sum(map(len, self.waiting)) >= 2 * BLOCK:
-            self._deal_waiting()
+            self._write_waiting()
 
     def finish(self, edge_index: "_ArrayFile", indptr: "_ArrayFile") -> int:
         """Write the edges in order and where each row starts; return how many there are."""
-        self._deal_waiting()
+        self._write_waiting()
         indptr.append(np.zeros(1))
         columns = self.folder / "columns"
         with columns.open("wb") as file:
@@ -572,9 +572,9 @@ class _EdgeSorter:
         repeats, mirrored = self.given - self.different, self.total - self.different
         return edge_notes(Data(), self.loops, repeats, mirrored)
 
-    def _deal_waiting(self) -> None:
+    def _write_waiting(self) -> None:
         if self.waiting:
-            self._deal(np.concatenate(self.waiting), 0, self.n, self.folder)
+            self._write_to_buckets(np.concatenate(self.waiting), 0, self.n, self.folder)
             self.waiting = []
 
     def _ranges(self, low: int, high: int) -> list[tuple[int, int]]:
@@ -582,7 +582,7 @@ class _EdgeSorter:
         width = -(-(high - low) // BUCKETS)
         return [(first, min(first + width, high)) for first in range(low, high, width)]
 
-    def _deal(self, keys: Array, low: int, high: int, folder: Path) -> None:
+    def _write_to_buckets(self, keys: Array, low: int, high: int, folder: Path) -> None:
         """Add each key to the file of its range of rows."""
         keys.sort()
         ranges = self._ranges(low, high)
@@ -603,7 +603,7 @@ class _EdgeSorter:
                 finer.mkdir()
                 with path.open("rb") as file:
                     while len(keys := np.fromfile(file, np.int64, 2 * BLOCK)):
-                        self._deal(keys, first, end, finer)
+                        self._write_to_buckets(keys, first, end, finer)
                 path.unlink()
                 yield from self._settled(first, end, finer)
             else:
@@ -621,7 +621,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _move(part: Path, path: Path) -> None:
-    """Give a finished folder its name; the older one steps aside first."""
+    """Rename a finished folder; an older one is moved away first."""
     older = part.with_suffix(".old")
     if path.exists():
         path.rename(older)

@@ -25,7 +25,7 @@ _LABELS_PER_CLASS = 8  # true labels that an annotator or a model learns from, o
 _EVENNESS = 3.0  # of the Dirichlet distribution of an annotator's class shares
 _CONFIDENCE_LABELS = 20  # per class
 _STRENGTH = 30.0  # C of the regressions: rows have length 1
-_LEAST_WEIGHT = 0.02  # of an error at a node whose neighbours all agree, and of a class nobody has
+_LEAST_WEIGHT = 0.02  # of an error at a node whose neighbours all agree, and of an empty class
 
 
 @dataclass(frozen=True, eq=False)

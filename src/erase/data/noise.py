@@ -1,6 +1,6 @@
 """Label noise: transition matrices, noise that depends on the node, and the published draw.
 
-``transition[true, given]`` is the probability that class `true` is written down as class `given`;
+``transition[true, given]`` is the probability that class `true` is labelled as class `given`;
 rows sum to 1.
 """
 
@@ -124,7 +124,7 @@ def flip(y: Classes, transition: Matrix, uniform: NDArray[np.float64]) -> Classe
     Args:
         y: [n] classes 0 … K−1.
         transition: [K, K] ``[true, given]``.
-        uniform: [n] numbers in [0, 1), one a label.
+        uniform: [n] numbers in [0, 1), one per label.
     """
     given = np.empty_like(y)
     for true, row in enumerate(transition):
@@ -223,7 +223,7 @@ def _draw(
     if rate is None or not 0 <= rate <= 1:
         raise EraseError("a noise rate in [0, 1]", repr(rate), "Pass rate=0.3, for example.")
     if k < 2:
-        raise EraseError("at least two classes", str(k), "One class cannot be mistaken.")
+        raise EraseError("at least two classes", str(k), "With one class no label can be wrong.")
     if draw == "fixed":
         return published_draw(y[nodes], k, noise, rate)
     if draw != "redrawn":

@@ -106,12 +106,12 @@ class CrossFit:
 
     Attributes:
         proba: [folds, N, K].
-        taught: [folds, K] whether the model had a training label of the class.
+        classes_seen: [folds, K] whether the model had a training label of the class.
         embedding: [N, D].
     """
 
     proba: NDArray[np.float32]
-    taught: NDArray[np.bool_]
+    classes_seen: NDArray[np.bool_]
     embedding: NDArray[np.float32]
 
 

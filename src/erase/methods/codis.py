@@ -1,4 +1,4 @@
-"""Co-Dis: two networks, each trained on labels that the other finds credible (Xia et al., 2023)."""
+"""Co-Dis: two networks, each trained on small-loss labels of the other (Xia et al., 2023)."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from erase.training.loop import Learner, Outcome, at_nodes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoDis(NetworkClassifier):
-    """Co-Dis (Xia et al., 2023): two networks that select credible labels for each other.
+    """Co-Dis (Xia et al., 2023): two networks that select training labels for each other.
 
     Each network trains on the training nodes whose loss is smallest under the other.
     The loss of a node is CE − λ·JS, JS = ½ [KL(m‖p₁) + KL(m‖p₂)] with m = (p₁ + p₂)/2: of two

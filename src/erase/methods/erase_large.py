@@ -20,7 +20,7 @@ from erase.training.processes import add_up, average_gradients, count, rank
 
 
 class LargeErase(EraseLearner):
-    """What both have in common: representations of all nodes are computed in chunks, not held.
+    """Common base: representations of all nodes are computed in chunks and not kept.
 
     Attributes:
         data: the graph, read some nodes at a time.

@@ -19,7 +19,7 @@ from erase.training.loop import Learner, Outcome, at_nodes
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MCR2(NetworkClassifier):
-    """MCR² (Yu et al., 2020): coding rate reduction on the given labels, which ERASE builds on.
+    """MCR² (Yu et al., 2020): coding rate reduction on the given labels, the basis of ERASE.
 
     Maximises γ R(Z) − R^C(Z | given labels) over the training nodes (eq. 4).
 

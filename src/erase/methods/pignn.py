@@ -6,7 +6,7 @@ label matrix Y = A + I, which has P ones among its N² entries, the loss of pair
     norm · mean over all (i, j) of M_ij BCE(s_ij, Y_ij; positive weight w),
     w = (N² − P) / P,   norm = N² / (2 (N² − P)),
 
-so that ones and zeros weigh the same. The sum over all pairs is taken in blocks of rows, its
+so that ones and zeros have equal weight. The sum over all pairs is taken in blocks of rows, its
 gradient in closed form, 2 Σ_j (∂/∂s_ij) o_j: nothing of size N×N exists.
 """
 
@@ -49,9 +49,9 @@ def pairwise_losses(
             zeros of Y stand for all zeros, so that losses and gradients are right on average.
             None: all pairs.
 
-    >>> lonely = Graph(torch.empty(2, 0, dtype=torch.int64), 2)  # Y = I, w = 1, norm = 1
+    >>> isolated = Graph(torch.empty(2, 0, dtype=torch.int64), 2)  # Y = I, w = 1, norm = 1
     >>> o = torch.zeros(1, 2, 3)
-    >>> pairwise_losses(o, o, lonely, trust=torch.ones(1))  # log 2 for every pair; M = 1/2
+    >>> pairwise_losses(o, o, isolated, trust=torch.ones(1))  # log 2 for every pair; M = 1/2
     (tensor([0.3466]), tensor([0.6931]))
     """
     main, estimator = _PairwiseLosses.apply(  # type: ignore[no-untyped-call]
@@ -73,7 +73,7 @@ class _PairwiseLosses(Function):
             loss, gradient = _over_all_pairs(both, trust)
         else:
             loss, gradient = _over_drawn_zeros(both, graph, trust, drawn)
-        # all pairs were taken for zeros: what the ones among them cost is taken off again
+        # all pairs were counted as zeros: subtract what the ones among them cost as zeros
         edge_loss, edge_gradient = _over_ones(
             both, graph, trust, weight=zeros / ones, as_zeros=drawn is None
         )
@@ -178,20 +178,10 @@ class PIGNN(NetworkClassifier):
         negatives: pairs without a link for each node of a larger graph, drawn in every step and
             weighted so that the expected loss is the exact one.
         estimator_decay: Adam's weight decay of the estimator.
-        encoder: "gat", "gcn" or "sage", of both networks; outputs are as wide as there are classes.
-        hidden: width of the hidden layer, all attention heads together.
-        heads: attention heads of the first layer.
-        dropout: share of input features dropped in training.
-        lr: Adam's learning rate.
-        weight_decay: Adam's weight decay.
-        epochs: most epochs to train.
-        patience: epochs without a better validation accuracy before stopping.
-        batch_size: training nodes of a step, with sampled neighbours, whose pairs among each other
-            are looked at; 0: the whole graph, an epoch is one step.
-        num_neighbors: with `batch_size`: neighbours drawn for a training node, and for each of
-            these; −1: all.
-        seed: of initial weights, dropout, batches and drawn pairs.
-        device: "auto", "cpu" or "cuda".
+
+    The other parameters are those of :class:`erase.methods.network.NetworkClassifier`; both
+    networks have them, and outputs as wide as there are classes. With `batch_size`, the pairs are
+    those within a sample.
 
     Note:
         P in w and norm counts the ones of Y, the diagonal too. Both networks take their steps at

@@ -1,10 +1,10 @@
 """RT-GNN: two networks that correct labels, on a graph with added edges (Qian et al., 2023).
 
-Labelled nodes are few, so that a wrong label reaches far. Candidate edges to nodes with alike
-features, weighed by an edge predictor, give every labelled node more neighbours; two classifiers
-on that graph learn first from the labels with small losses, correct those they both contradict,
-and label further nodes they are both sure of. Candidates are found block by block and lie in one
-sparse pattern with the edges: nothing of size N×N exists.
+Labelled nodes are few, so a wrong label affects many predictions. Candidate edges to nodes with
+similar features, weighted by an edge predictor, give every labelled node more neighbours. Two
+classifiers on that graph train first on the labels with small losses, correct labels that both
+contradict, and add pseudo-labels where both are certain. Candidates are found block by block and
+stored in one sparse pattern with the edges: nothing of size N×N exists.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def nearest_unlabelled(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
     """Return each labelled node with the unlabelled ones of highest cosine, [2, n·k].
 
     k is `nearest`, but no more than there are labelled nodes (n), or unlabelled ones. Of equal
-    cosines the lowest numbers count: see :func:`erase.nn.neighbours.nearest`.
+    cosines the lowest node numbers win: see :func:`erase.nn.neighbours.nearest`.
 
     Args:
         x: [N, F] features, dense or CSR.
@@ -172,7 +172,7 @@ def _cross_entropies(log_p: Tensor, classes: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _agreement(log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return whether both networks name the same class, the first's class, and p1·p2 of it."""
+    """Return whether both networks predict the same class, the first's class, and p1·p2 of it."""
     highest, named = log_p.max(3)  # [2, R, n]
     return named[0] == named[1], named[0], highest.sum(0).exp()
 
@@ -182,17 +182,17 @@ def labelled_loss(
 ) -> Tensor:
     """Return the mean over labelled nodes of w_i (CE1 + CE2) for each run [R].
 
-    The nodes of smallest ℓ = CE1 + CE2 to the given label are believed, w = 1: the share
+    The nodes of smallest ℓ = CE1 + CE2 to the given label are trusted, w = 1: the share
     1 − forget·t/T of all, or that of ℓ below its mean if it is larger. Of the rest, nodes for which
-    both networks name the same other class with p1·p2 > 1 − (1 − 1/K) t/T learn that class,
+    both networks predict the same other class with p1·p2 > 1 − (1 − 1/K) t/T get that class,
     w = (p1·p2)^(½ − ½ t/T). The others keep their label with w = `doubted`.
 
     Args:
         log_p: [2, R, n, K] log-probabilities of two networks at the labelled nodes.
         given: [R, n].
-        progress: [R] float64, t/T, the share of the epochs that are over; 0: all are believed.
-        forget: share of labels not believed at the end.
-        doubted: weight of a label that is neither believed nor corrected.
+        progress: [R] float64, t/T, the share of the epochs that are over; 0: all are trusted.
+        forget: share of labels not trusted at the end.
+        doubted: weight of a label that is neither trusted nor corrected.
     """
     losses = _cross_entropies(log_p, given)
     n, classes = losses.shape[1], log_p.shape[3]
@@ -202,20 +202,20 @@ def labelled_loss(
         least = (n * (1 - forget * progress[:, None]) + 1e-6).long()
         progress = progress[:, None].to(losses.dtype)
         rank = losses.argsort(dim=1, stable=True).argsort(dim=1)
-        believed = rank < torch.maximum(below, least)
+        trusted = rank < torch.maximum(below, least)
         agreed, named, certainty = _agreement(log_p)
         threshold = 1 - (1 - 1 / classes) * progress
-        corrected = ~believed & agreed & (named != given) & (certainty > threshold)
+        corrected = ~trusted & agreed & (named != given) & (certainty > threshold)
         weight = torch.where(corrected, certainty ** (0.5 - 0.5 * progress), doubted)
-        weight = torch.where(believed, 1.0, weight)
+        weight = torch.where(trusted, 1.0, weight)
         target = torch.where(corrected, named, given)
     return (weight * _cross_entropies(log_p, target)).mean(1)
 
 
 def pseudo_loss(log_p: Tensor, unlabelled: Tensor, certainty: float) -> Tensor:
-    """Return the mean of CE1 + CE2 to the class both networks name, where they are sure of it [R].
+    """Return the mean of CE1 + CE2 to the class both networks predict with certainty [R].
 
-    They are for an unlabelled node with p1·p2 > certainty². 0 where there is no such node.
+    Over unlabelled nodes with p1·p2 > certainty²; 0 where there is none.
 
     Args:
         log_p: [2, R, N, K].
@@ -285,25 +285,25 @@ class RTGNN(NetworkClassifier):
     networks' probabilities predicts; the representation is their hidden layers side by side.
 
     Args:
-        nearest: candidate edges of a labelled node, to the unlabelled ones with the most alike
+        nearest: candidate edges of a labelled node, to the unlabelled ones with the most similar
             features; no more than there are labelled nodes.
         min_weight: candidates that the edge predictor gives less are dropped.
         negatives: pairs without an edge, for each node, in the edge predictor's loss.
         predictor: width of both layers of the edge predictor, a GCN with rows of length 1.
-        forget: share of the given labels that is not believed at the end.
-        doubted: weight of a given label that is neither believed nor corrected.
-        certainty: of both networks, on average, above which a class they agree on is learnt.
-        consistency: λ, weight of what the networks differ from each other, and labelled nodes from
-            their neighbours.
+        forget: share of the given labels that is not trusted at the end.
+        doubted: weight of a given label that is neither trusted nor corrected.
+        certainty: of both networks, on average, above which a common class is a pseudo-label.
+        consistency: λ, weight of the divergence between the networks, and between labelled nodes
+            and their neighbours.
 
     The other parameters are those of :class:`erase.methods.network.NetworkClassifier`, where
-    `heads` means nothing and `encoder` is "gcn".
+    `heads` has no effect and `encoder` is "gcn".
 
     Note:
-        Dropout acts on the input of each network, as everywhere here. Edges weigh 1 whatever the
-        predictor says, and the two networks train it through the weights of its candidates. With
-        `batch_size`, candidates are looked for among the nodes of a sample, which is taken for the
-        graph; predictions then rest on the edges of the whole graph without candidates.
+        Dropout acts on the input of each network, as everywhere here. Edges have weight 1
+        whatever the predictor returns, and both networks train it through the weights of its
+        candidates. With `batch_size`, candidates are searched among the nodes of a sample;
+        predictions then use the edges of the whole graph without candidates.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {

@@ -1,4 +1,4 @@
-"""Where ERASE's labels come from: denoised, prototype and semantic labels (paper, section 4.1)."""
+"""ERASE's training labels: denoised, prototype and semantic labels (paper, section 4.1)."""
 
 from typing import Literal
 

@@ -1,29 +1,22 @@
 """The coding rate reduction of rows that come in parts: chunks of a graph, shares of processes.
 
-Only very large graphs need it. Here a class is known by its d×d Gram matrix, which is factored in
-float64. Rows that are all in memory go through :mod:`erase.nn.coding` instead, which factors small
-classes on their n×n side in the precision of the rows: on Cora that takes 0.57 of the time.
+Only very large graphs need it. A class is represented by its d×d Gram matrix, factored in float64.
+Rows that are all in memory go through :mod:`erase.nn.coding` instead, which factors small classes
+on their n×n side in the precision of the rows: on Cora that takes 0.57 of the time.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from erase.nn.coding import sort_by_class, with_gradient
 from erase.nn.precision import full_float32
-
-AddUp = Callable[..., None]
-
-
-def _alone(*_: Tensor) -> None:
-    """Leave sums over all processes as they are: there is one."""
+from erase.nn.sums import AddUp, single_process
 
 
 class ClassGrams:
     """The Gram matrices of K classes, added up over parts of the rows: all that ΔR depends on.
 
-    With G = Σ_j G_j, ΔR = γ R − R^C follows from the matrices and sizes alone, and so does its
+    With G = Σ_j G_j, ΔR = γ R − R^C depends only on the matrices and sizes, and so does its
     gradient at any row: z (γ c (I + cG)⁻¹ − c (I + c_j G_j)⁻¹) for a row z of class j, c = d/(N ε²)
     and c_j = d/(n_j ε²). Memory is K·d², whatever N.
 
@@ -46,7 +39,12 @@ class ClassGrams:
         self.sizes += torch.tensor(sizes, device=self.sizes.device)
 
     def reduction(
-        self, *, eps2: float, gamma: float, share: slice = slice(None), add_up: AddUp = _alone
+        self,
+        *,
+        eps2: float,
+        gamma: float,
+        share: slice = slice(None),
+        add_up: AddUp = single_process,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return ΔR, R, R^C, and the matrices [K, d, d] that :meth:`gradient` multiplies rows by.
 
@@ -93,7 +91,7 @@ def shared_rate_reduction(
     *,
     eps2: float,
     gamma: float,
-    add_up: AddUp = _alone,
+    add_up: AddUp = single_process,
     process: int = 0,
     processes: int = 1,
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,8 +1,8 @@
 """Classifiers on the representations (paper, section 4.2 and the appendix on classifiers).
 
 Logistic regression is solved here, for all runs at once and where the representations are; it
-reaches scikit-learn's optimum. The others are scikit-learn's. All are made safe for what ERASE
-meets on the way: classes without a single example, or one class only.
+reaches scikit-learn's optimum. The others are scikit-learn's. All accept what ERASE may
+produce in training: classes without examples, or a single class.
 """
 
 import warnings
@@ -24,21 +24,18 @@ from torch.nn.functional import normalize
 
 from erase.nn.coding import inverse_of_lower
 from erase.nn.precision import full_float32
+from erase.nn.sums import AddUp, single_process
 
 # Most accelerated steps. With fewer examples than dimensions the penalty dominates and some fifteen
 # reach the optimum to float32's precision; with many examples the bound is looser.
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 70
 _SOFT_TARGETS_STEPS = 100
-# The steps end once one promises to lower the loss by less than this per example: a tight bound for
-# the head, whose optimum is scikit-learn's, and a loose one for soft targets.
+# The steps end once one is expected to lower the loss by less than this per example: a tight bound
+# for the head, whose optimum is scikit-learn's, and a loose one for soft targets.
 _TIGHT, _LOOSE = 1e-7, 1e-5
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _MANY_ROWS = 5_000  # with more than twice as many, a sample of this size gives the start
 _AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
-
-
-def leave(*_: Tensor) -> None:
-    """Leave sums over all processes as they are: there is one."""
 
 
 @full_float32()
@@ -71,7 +68,7 @@ def regress_centred(
     num_classes: int,
     *,
     total: int | None = None,
-    add_up: Callable[..., None] = leave,
+    add_up: AddUp = single_process,
 ) -> tuple[Tensor, Tensor]:
     """Do the work of `logistic_regression` for rows [R, n, D] whose mean is zero.
 
@@ -231,7 +228,7 @@ def _descend(
     seen: Tensor | None = None,
     strength: float = 1.0,
     start: Tensor | None = None,
-    add_up: Callable[..., None] = leave,
+    add_up: AddUp = single_process,
 ) -> Tensor:
     """Minimise C Σ CE + ½ p ‖W‖² for M regressions on each of R sets of rows [R, K, M, D+1].
 
@@ -251,8 +248,8 @@ def _descend(
         absent: [R, K, M, 1] classes without an example.
         inverse: of :func:`_inverse_bound`; [R, n+1, n+1] with `gram`.
         steps: most of them.
-        small: a regression ends when a step promises less; 0: none ends early, and no step waits
-            for a GPU.
+        small: a regression ends when a step is expected to gain less; 0: none ends early, and no
+            step waits for a GPU.
         gram: [R, n, n] ZZᵀ: solve for A [n, K] of W = ZᵀA, which is less where n < D.
         penalty: [R, 1] p; None: 1.
         seen: [M, n] 1 for rows that count; None: all.
@@ -296,7 +293,7 @@ def _pull(
     absent: Tensor,
     seen: Tensor | None,
     dual: bool,
-    add_up: Callable[..., None],
+    add_up: AddUp,
 ) -> Tensor:
     """Return the gradient of Σ CE [R, K, M, U+1]; the arguments are those of :func:`_descend`."""
     columns = ahead.flatten(1, 2)  # [R, K·M, U+1]
@@ -360,8 +357,8 @@ def _mlp(seed: int) -> MLPClassifier:
 def _blas() -> ThreadpoolController:
     """Return a handle on numpy's BLAS threads.
 
-    A head fits a few hundred rows: one thread is enough, and more would fight torch's own threads
-    for the cores in every epoch.
+    A head fits a few hundred rows: one thread is enough, and more would compete with torch's own
+    threads in every epoch.
     """
     return ThreadpoolController()
 
@@ -395,7 +392,7 @@ def _sklearn_proba(
 ) -> NDArray[np.float64]:
     """Return probabilities [N, K] of a scikit-learn classifier; 0 for a class without example.
 
-    SVMs give the softmax of their decision values, whose order is right and whose scale is not.
+    SVMs give the softmax of their decision values, which ranks classes but is not calibrated.
     """
     proba = np.zeros((len(x), num_classes))
     if np.ptp(y) == 0:

@@ -26,12 +26,12 @@ from torch.nn.functional import normalize
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Pattern, row_entries
 
-NOBODY = -1
+NO_NODE = -1
 MOST_ROWS_IN_FULL = 50_000
 _COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
 # Cosines closer than that are equal: rounding is a tenth of it in float32.
 _TIES = {torch.float32: 1e-6, torch.float64: 1e-9}
-_FEWEST_ROWS_OF_A_CENTRE, _CENTRES_ASKED = 250, 16
+_FEWEST_ROWS_OF_A_CENTRE, _CENTRES_SEARCHED = 250, 16
 
 
 @full_float32()
@@ -45,7 +45,7 @@ def nearest(
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of highest cosine and their cosines [n, count], the highest first.
 
-    A row is not its own neighbour. Of equal cosines the lowest numbers count. Where there are
+    A row is not its own neighbour. Of equal cosines the lowest node numbers win. Where there are
     fewer neighbours than `count`, -1 and 0 fill up. Cost: n × m inner products of rows, in blocks
     of bounded size.
 
@@ -53,7 +53,7 @@ def nearest(
         x: [N, F], dense or CSR, float32 or float64; a row of zeros has cosine 0 with all.
         count: of neighbours of a row.
         of: [n] the rows whose neighbours are wanted; None: all.
-        among: [m] the rows they are sought among, ascending; None: all.
+        among: [m] the rows to search, ascending; None: all.
         positive: leave out neighbours whose cosine is not positive.
 
     >>> nearest(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), 1)
@@ -67,7 +67,7 @@ def nearest(
     of = torch.arange(n, device=x.device) if of is None else of
     cosines = _Cosines(x, among)
     least = _TIES[x.dtype] if positive else -torch.inf
-    other = of.new_full((len(of), count), NOBODY)
+    other = of.new_full((len(of), count), NO_NODE)
     cosine = torch.zeros(len(of), count, dtype=x.dtype, device=x.device)
     kept = min(count, n if among is None else len(among))
     size = max(1, _COSINES_AT_ONCE // max(x.shape))
@@ -114,9 +114,9 @@ def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return what ``nearest(x, count, positive=True)`` does, except for some missed neighbours.
 
     Some rows, one for every few hundred, are centres; every row belongs to the centre of highest
-    cosine, and its neighbours are sought among the rows of that centre and of those nearest to it.
+    cosine, and its neighbours are searched among the rows of that centre and the nearest ones.
     Where these are many more than usual, most of them nearly equal, only some of them are compared.
-    The centres are drawn from a fixed stream: the same rows have the same answer.
+    The centres are drawn from a fixed stream: the same rows give the same result.
 
     Args:
         x: [N, F] dense.
@@ -132,21 +132,21 @@ def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     sought = (unit != 0).any(1).nonzero().squeeze(1)
     order = sought[owner[sought].argsort(stable=True)]
     members = order.split(owner[sought].bincount(minlength=len(centres)).tolist())
-    most = 4 * _CENTRES_ASKED * rows_of_a_centre
+    most = 4 * _CENTRES_SEARCHED * rows_of_a_centre
     between = centres @ centres.T
     between.fill_diagonal_(2.0)  # of equal centres each searches its own rows
-    around = between.topk(min(_CENTRES_ASKED, len(centres)), dim=1).indices.tolist()
-    other = torch.full((n, count), NOBODY, device=x.device)
+    around = between.topk(min(_CENTRES_SEARCHED, len(centres)), dim=1).indices.tolist()
+    other = torch.full((n, count), NO_NODE, device=x.device)
     cosine = torch.zeros(n, count, device=x.device)
-    for own, asked in zip(members, around, strict=True):
-        pool = torch.cat([members[centre] for centre in asked]).sort().values
+    for own, centres_near in zip(members, around, strict=True):
+        pool = torch.cat([members[centre] for centre in centres_near]).sort().values
         pool = pool[:: max(1, len(pool) // most)]
         for rows in own.split(max(1, _COSINES_AT_ONCE // max(1, len(pool)))):
             cosines = unit[rows] @ unit[pool].T
             cosines.masked_fill_(rows[:, None] == pool, 0.0)
             found = cosines.topk(min(count, len(pool)), dim=1)
             kept = found.values > tie
-            other[rows, : kept.shape[1]] = pool[found.indices].where(kept, NOBODY)
+            other[rows, : kept.shape[1]] = pool[found.indices].where(kept, NO_NODE)
             cosine[rows, : kept.shape[1]] = found.values * kept
     return other, cosine
 
@@ -203,7 +203,7 @@ def _highest(cosines: Tensor, count: int, least: float) -> tuple[Tensor, Tensor]
     order = (found / tie).round().argsort(descending=True, stable=True)
     order = order[row[order].argsort(stable=True)]
     row, other, found = row[order], other[order], found[order]
-    others = other.new_full((len(cosines), count), NOBODY)
+    others = other.new_full((len(cosines), count), NO_NODE)
     highest = found.new_zeros(len(cosines), count)
     place = _rank(row, len(cosines))
     others[row, place], highest[row, place] = other, found

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.nn.encoders import Encoder, Features, Layer, Messages, Streams
-from erase.nn.heads import leave, regress_centred
+from erase.nn.heads import regress_centred
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
+from erase.nn.sums import single_process
 from erase.training.disk import OnDisk
 from erase.training.processes import add_up, count, rank
 
@@ -78,7 +79,7 @@ def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
 
 
 class _Rows:
-    """z of a whole graph, computed from the second layer's messages when it is asked for.
+    """z of a whole graph, computed from the second layer's messages on request.
 
     Args:
         encoder: computes it.
@@ -138,8 +139,8 @@ class InferencePass(_Rows):
 class RecomputedPass(_Rows):
     """A training pass over a whole graph whose z is never held as a whole.
 
-    The messages of both layers are held, [N, hidden] each. Rows of z are computed from them when
-    asked for; the backward pass computes them again, some rows at a time. Value and gradient
+    The messages of both layers are held, [N, hidden] each. Rows of z are computed from them on
+    request; the backward pass computes them again, some rows at a time. Value and gradient
     are those of the whole graph at once. Of several processes each has some rows, and gradients are
     to be averaged.
 
@@ -258,6 +259,6 @@ def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_clas
         y[None],
         num_classes,
         total=rows.numel() if shared else None,
-        add_up=add_up if shared else leave,
+        add_up=add_up if shared else single_process,
     )
     return z.map(lambda some: ((normalize(some, dim=2) - centre) @ weight + intercept).softmax(2))

@@ -61,7 +61,7 @@ class SampledGraph(ChunkedGraph):
         batch_size: training nodes of a batch.
         num_neighbors: neighbours drawn for a training node, and for each of these; −1: all.
         stream: draws the order and the neighbours.
-        all_nodes: whether a batch is all nodes of a sample, not its training nodes alone.
+        all_nodes: whether a batch has all nodes of a sample, not only its training nodes.
 
     Attributes:
         evaluate_every: epochs that together visit as many nodes as the graph has.

@@ -4,10 +4,9 @@ import hashlib
 import json
 import math
 import os
-import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -16,17 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
 from erase.data.files import load_arrays, save_arrays
 from erase.data.task import NodeTask, fingerprint
 from erase.errors import EraseError
 from erase.training.processes import agree, rank
+from erase.training.progress import Progress
 
 State = dict[str, Tensor]
 
 _SECONDS_BETWEEN_CHECKPOINTS = float(os.environ.get("ERASE_CHECKPOINT_SECONDS", "3"))
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +252,8 @@ class Loop:
         work: Callable[..., _Epoch] = partial(_epoch, learner, val, given)
         if device.type == "cuda" and not learner.waits and selects:
             work = _Recorded(learner, partial(work, evaluate=True))
-        with _Display(self.progress and rank() == 0, epochs, epoch) as display:
+        shown = self.progress and rank() == 0
+        with Progress(shown, epochs, epoch, "epoch") as progress:
             while epoch < epochs and any(run.continues(epoch, patience) for run in runs):
                 epoch += 1
                 result = work(evaluate=selects and (epoch % every == 0 or epoch == epochs))
@@ -270,7 +269,7 @@ class Loop:
                 if better:
                     best = _keep(best, learner, result.outcome, better)
                 del result
-                display.show(records[0])
+                _show(progress, records[0], epochs)
                 if checkpoint and rank() == 0:
                     checkpoint.write_when_due(learner, epoch, runs, best)
         if learner.revisits:
@@ -405,40 +404,14 @@ def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Display:
-    """Progress of a run: a bar on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, shown: bool, epochs: int, done: int) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._shown = shown
-        self._epochs = epochs
-        self._bar: Any = None
-        self._start = self._line = time.monotonic()
-        self._first = done
-        if shown and self._terminal:
-            self._bar = tqdm(total=epochs, initial=done, unit="epoch", leave=False)
-
-    def __enter__(self) -> "_Display":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def show(self, record: dict[str, float]) -> None:
-        if self._bar is not None:
-            self._bar.update()
-            self._bar.set_postfix({k: f"{v:.4g}" for k, v in record.items() if k != "epoch"})
-            return
-        now = time.monotonic()
-        if not self._shown or now - self._line < _SECONDS_BETWEEN_LINES:
-            return
-        self._line = now
-        done = int(record["epoch"])
-        rate = (done - self._first) / (now - self._start)
-        left = (self._epochs - done) / rate
-        watched = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k != "epoch")
-        print(
-            f"epoch {done}/{self._epochs}  {watched}  {rate:.1f} epochs/s, ≤ {left:.0f} s left",
-            file=sys.stderr,
-        )
+def _show(progress: Progress, record: Mapping[str, float], epochs: int) -> None:
+    """Show the values of an epoch, and the time left at most: training may stop early."""
+    values = {name: f"{value:.4g}" for name, value in record.items() if name != "epoch"}
+    text = "  ".join(f"{name} {value}" for name, value in values.items())
+    progress.advance(
+        1,
+        values,
+        lambda done, rate, left: (
+            f"epoch {done}/{epochs}  {text}  {rate:.1f} epochs/s, ≤ {left:.0f} s left"
+        ),
+    )

@@ -132,7 +132,7 @@ def show(window: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
         pages.append(page)
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"a script asked: {dialog.message}"))
+        page.on("dialog", lambda dialog: complaints.append(f"a script opened: {dialog.message}"))
         page.on("request", lambda request: fetched.append(request.url))
         page.goto(f"{path.as_uri()}{fragment}")
         page.wait_for_selector("html[data-ready]", state="attached")
@@ -201,7 +201,7 @@ def escape(page: Any) -> None:
     page.wait_for_selector("dialog[open]", state="hidden")
 
 
-def lonely_spot(file: Path, box: dict[str, float]) -> tuple[int, dict[str, float]]:
+def isolated_spot(file: Path, box: dict[str, float]) -> tuple[int, dict[str, float]]:
     """Return the node farthest from all others on the map, and where it is on the canvas."""
     place = places(file)
     distance = np.linalg.norm(place[:, None] - place, axis=2)
@@ -386,11 +386,11 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
         "#node-rank"
     )
 
-    told = page.inner_text("#node .sides")
+    text = page.inner_text("#node .sides")
     p = audit.pred_probs[node]
     assert (
         f"gives {row['given']} {percent(p[given])} and {row['suggested']} {percent(p[suggested])}."
-        in told
+        in text
     )
     around = plain_neighbours(audit, node)
     labelled = [j for j in around if audit.given[j] >= 0]
@@ -399,13 +399,13 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
     assert re.search(
         rf"Of {len(labelled)} labelled neighbours?, {own} (is|are) labelled {row['given']} and "
         rf"{other} {row['suggested']}\.",
-        told,
+        text,
     )
     z = audit.embedding / np.linalg.norm(audit.embedding, axis=1, keepdims=True)
     others = [j for j in range(400) if audit.given[j] >= 0 and j != node]
     alike = sorted(others, key=lambda j: -float(z[j] @ z[node]))[:8]
     mine = sum(audit.given[j] == given for j in alike)
-    assert f"Of 8 look-alikes, {mine} " in told
+    assert f"Of 8 look-alikes, {mine} " in text
     shown = page.locator("#node ul.nodes").last.locator("li").all_inner_texts()
     for line, j in zip(shown, alike, strict=True):
         assert f"package {j}" in line
@@ -575,14 +575,14 @@ def test_the_map_finds_shows_and_opens(show: Callable[..., Any], file: Path, aud
     page = show(file)
     canvas = page.locator("#map-canvas")
     canvas.scroll_into_view_if_needed()
-    lonely, spot = lonely_spot(file, canvas.bounding_box())
+    isolated, spot = isolated_spot(file, canvas.bounding_box())
     canvas.hover(position=spot)
-    assert page.inner_text("#map-tip").startswith(f"package {lonely}")
+    assert page.inner_text("#map-tip").startswith(f"package {isolated}")
     canvas.click(position=spot)
-    opened(page, lonely)
+    opened(page, isolated)
     page.get_by_role("link", name="Show on the map").click()
     playwright.expect(page.locator("#map-canvas")).to_be_focused()
-    assert f"In the middle: package {lonely}" in page.inner_text("#map-status")
+    assert f"In the middle: package {isolated}" in page.inner_text("#map-status")
 
 
 def test_the_map_moves_by_keys_buttons_and_mouse(show: Callable[..., Any], file: Path) -> None:
@@ -603,7 +603,7 @@ def test_the_map_moves_by_keys_buttons_and_mouse(show: Callable[..., Any], file:
     page.get_by_role("button", name="Zoom out").click()
     assert painted_like(page, whole)
     box = canvas.bounding_box()
-    _, spot = lonely_spot(file, box)
+    _, spot = isolated_spot(file, box)
     x, y = box["x"] + spot["x"], box["y"] + spot["y"]
     page.mouse.move(x, y)
     page.mouse.down()
@@ -782,9 +782,9 @@ def test_what_was_left_out_is_stated(
     assert "less suspicious ones are in issues.csv only" in page.inner_text("#count")
     node = int(audit.issues["node"][20])
     go_to(page, node)
-    told = page.inner_text("#node-body")
-    assert "Look-alikes were searched for the 5 most suspicious labels only." in told
-    assert "not in this file" in told
+    text = page.inner_text("#node-body")
+    assert "Look-alikes were searched for the 5 most suspicious labels only." in text
+    assert "not in this file" in text
 
 
 @pytest.mark.slow  # half a minute, most of it to make the page

@@ -191,9 +191,9 @@ def test_many_classes_show_those_with_errors() -> None:
 
 
 def test_method_settings_and_notes(page: Page) -> None:
-    told = words(page)
-    assert "The method is erase. The given labels were split into 5 folds" in told
-    assert "Notes: 3 duplicate edges were dropped." in told
+    text = words(page)
+    assert "The method is erase. The given labels were split into 5 folds" in text
+    assert "Notes: 3 duplicate edges were dropped." in text
     assert ["max_false_alarms", "0.2"] in page["settings"]
     assert page["settings"][-1] == ["seconds", "61"]
     assert '<tr><th scope="row">seconds</th><td>61</td></tr>' in html(page).replace(
@@ -236,11 +236,11 @@ def test_an_uninformative_audit_makes_no_estimate() -> None:
 
 
 def test_the_page_explains_that_only_doubtful_labels_are_flagged(page: Page) -> None:
-    told = words(page)
-    assert "Among the labels for which another class is more probable" in told
-    assert "A label whose own class is the most probable is never flagged." in told
-    assert "have a correlation of 0.65: 0 is chance" in told
-    assert "Below 0.05 nothing is flagged." in told
+    text = words(page)
+    assert "Among the labels for which another class is more probable" in text
+    assert "A label whose own class is the most probable is never flagged." in text
+    assert "have a correlation of 0.65: 0 is chance" in text
+    assert "Below 0.05 nothing is flagged." in text
 
 
 def test_arrays_hold_the_audit(audit: Audit, arrays: dict[str, NDArray[Any]]) -> None:
@@ -253,8 +253,8 @@ def test_arrays_hold_the_audit(audit: Audit, arrays: dict[str, NDArray[Any]]) ->
     assert set(arrays["suggested"][~labelled]) == {-1}
     assert arrays["flagged"][labelled].tolist() == decision.is_issue.tolist()
     assert not arrays["flagged"][~labelled].any()
-    told = np.array(audit_data.VERDICTS)[arrays["verdict"][labelled]]
-    assert told.tolist() == decision.verdict.tolist()
+    verdicts = np.array(audit_data.VERDICTS)[arrays["verdict"][labelled]]
+    assert verdicts.tolist() == decision.verdict.tolist()
     by_node = audit.issues.sort_values("node")
     for name, column in {
         "quality": "quality",
@@ -331,8 +331,8 @@ def test_look_alikes_in_blocks_and_with_few_candidates(monkeypatch: pytest.Monke
     few, cosine = look_alikes(unit, np.array([3, 4]), np.array([3, 7]), 3)
     assert few.tolist() == [[7, -1, -1], [*sorted([3, 7], key=lambda j: -unit[4] @ unit[j]), -1]]
     assert cosine[0, 1:].tolist() == [0, 0]
-    nobody, _ = look_alikes(unit, np.array([3]), np.array([], int), 2)
-    assert nobody.tolist() == [[-1, -1]]
+    none, _ = look_alikes(unit, np.array([3]), np.array([], int), 2)
+    assert none.tolist() == [[-1, -1]]
 
 
 def test_directions_have_length_one_and_zero_stays_zero() -> None:

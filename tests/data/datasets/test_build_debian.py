@@ -123,7 +123,7 @@ def test_the_whole_index_becomes_a_graph(index: Path) -> None:
     assert set(graph.words) >= {"against", "play", "thinks", "manager"}
 
 
-def test_sections_are_the_classes_in_the_order_asked(index: Path) -> None:
+def test_sections_are_the_classes_in_the_requested_order(index: Path) -> None:
     graph = build_graph(read_packages(index), sections=["science", "games"], min_packages=1)
     assert graph.class_names == ["science", "games"]
     assert graph.node_names == ["board", "chess", "clock", "engine"]

@@ -45,7 +45,7 @@ def word_accuracy(data: Data) -> float:
     imbalance=st.floats(1, 20),
     seed=st.integers(0, 1_000),
 )
-def test_any_graph_is_simple_symmetric_and_exactly_as_asked_or_refused(
+def test_any_graph_is_simple_symmetric_and_exactly_as_requested_or_refused(
     num_nodes: int,
     edges_per_node: float,
     num_classes: int,
@@ -80,9 +80,9 @@ def test_any_graph_is_simple_symmetric_and_exactly_as_asked_or_refused(
     torch.testing.assert_close(sums, torch.ones(num_nodes))
 
 
-@pytest.mark.parametrize("asked", [0.0, 0.3, 0.8, 1.0])
-def test_homophily_is_the_one_asked(asked: float) -> None:
-    assert homophily(citations(num_nodes=1_000, homophily=asked)) == pytest.approx(asked, abs=1e-3)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
+def test_homophily_is_the_one_requested(share: float) -> None:
+    assert homophily(citations(num_nodes=1_000, homophily=share)) == pytest.approx(share, abs=1e-3)
 
 
 def test_foreign_citations_reach_every_class_alike() -> None:
@@ -91,7 +91,7 @@ def test_foreign_citations_reach_every_class_alike() -> None:
     torch.testing.assert_close(per_class, torch.full((4,), 0.25), atol=0.02, rtol=0)
 
 
-def test_three_edges_per_node_unless_asked_otherwise() -> None:
+def test_three_edges_per_node_by_default() -> None:
     assert citations(num_nodes=500).num_edges == 2 * 3 * 500
 
 
@@ -118,7 +118,7 @@ def test_everybody_cites() -> None:
     assert degrees(citations(num_nodes=3_000, num_edges=3_000)).min() >= 1
 
 
-def test_classes_have_equal_sizes_or_the_ratio_asked() -> None:
+def test_classes_have_equal_sizes_or_the_requested_ratio() -> None:
     equal = torch.bincount(citations(num_nodes=1_000, num_classes=4).y)
     assert equal.tolist() == [250] * 4
     uneven = torch.bincount(citations(num_nodes=10_000, num_classes=4, imbalance=8).y)
@@ -274,5 +274,5 @@ def test_a_node_may_cite_a_quarter_of_those_it_may_cite_and_no_more(
     most = int(100 * edges_per_node)  # four classes of 25: 24/4 inside, 75/4 outside
     data = citations(num_nodes=100, num_edges=most, num_classes=4, homophily=share)
     assert data.num_edges == 2 * most
-    with pytest.raises(EraseError, match=rf"{got}.*Ask for fewer edges"):
+    with pytest.raises(EraseError, match=rf"{got}.*Use fewer edges"):
         citations(num_nodes=100, num_edges=most + 1, num_classes=4, homophily=share)

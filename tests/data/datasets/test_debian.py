@@ -53,7 +53,7 @@ def test_edges_are_dependencies_in_both_directions(debian: Data) -> None:
     assert debian.is_coalesced()
 
 
-def test_it_is_homophilous_and_nobody_is_isolated(debian: Data) -> None:
+def test_it_is_homophilous_and_no_node_is_isolated(debian: Data) -> None:
     source, target = debian.edge_index
     assert (debian.y[source] == debian.y[target]).float().mean() > 0.8
     assert len(source.unique()) == debian.num_nodes

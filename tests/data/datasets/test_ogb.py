@@ -168,7 +168,7 @@ print(json.dumps({
 """
 
 
-def test_a_fresh_process_asks_neither_the_network_nor_the_keyboard(
+def test_a_fresh_process_uses_neither_the_network_nor_the_keyboard(
     arxiv: Path, tmp_path: Path
 ) -> None:
     # A stand-in for the module `outdated`, which ogb imports to look for updates.

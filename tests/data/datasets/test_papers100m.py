@@ -116,14 +116,16 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, flip])
 @pytest.mark.parametrize("file", ["data.npz", "node-label.npz"])
-def test_a_damaged_archive_is_told(damage: Any, file: str, papers: Write, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_an_error(
+    damage: Any, file: str, papers: Write, tmp_path: Path
+) -> None:
     damage(papers() / "raw" / file)
     with pytest.raises(EraseError, match=rf"the array \w+ in .*{file}.*cannot be read"):
         write_dataset("ogbn-papers100m", tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 
 
-def test_an_array_shorter_than_it_says_is_told(papers: Write, tmp_path: Path) -> None:
+def test_an_array_shorter_than_its_header_is_an_error(papers: Write, tmp_path: Path) -> None:
     path = papers() / "raw/node-label.npz"
     content = io.BytesIO()
     form = {"descr": "<f4", "fortran_order": False, "shape": (N + 1, 1)}

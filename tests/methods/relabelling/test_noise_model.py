@@ -85,17 +85,17 @@ def test_the_transitions_are_those_of_counting_label_by_label(steps: int) -> Non
             np.testing.assert_allclose(matrix, expected, atol=1e-12)
 
 
-def test_counting_goes_on_from_where_it_is_told_to_start() -> None:
+def test_fitting_continues_from_the_given_start() -> None:
     given, proba = drawn(80, symmetric(3, 0.2))
     once = maximise(given, proba[None], np.array([5.0]), most_steps=4)
     twice = maximise(given, proba[None], np.array([5.0]), once, most_steps=3)
     at_once = maximise(given, proba[None], np.array([5.0]), most_steps=7)
     np.testing.assert_allclose(twice, at_once)
-    nobody = maximise(given[:0], proba[None, :0], np.array([5.0]), once)
-    np.testing.assert_array_equal(nobody, once)
+    unchanged = maximise(given[:0], proba[None, :0], np.array([5.0]), once)
+    np.testing.assert_array_equal(unchanged, once)
 
 
-def test_a_class_that_nobody_was_given_has_a_row_all_the_same() -> None:
+def test_a_class_without_labels_has_a_row_all_the_same() -> None:
     given, proba = drawn(60, symmetric(3, 0.2))
     proba = np.hstack([proba * 0.9, np.full((60, 1), 0.1)])
     matrix = maximise(given, proba[None], np.array([5.0]))[0]
@@ -145,9 +145,9 @@ def test_models_are_weighted_by_held_out_labels() -> None:
         expected[~others] = predicted(given[~others], proba[~others], matrix)
     np.testing.assert_allclose(calibration.likelihood, expected, rtol=0.02)
     of_all = maximise(given, proba[None], np.array([5.0]))[0]
-    told = calibrate(given, proba, powers=(1.0,), prior_counts=(5.0,))
-    np.testing.assert_allclose(told.likelihood, predicted(given, proba, of_all))
-    assert np.log(told.likelihood).sum() > np.log(calibration.likelihood).sum()
+    in_sample = calibrate(given, proba, powers=(1.0,), prior_counts=(5.0,))
+    np.testing.assert_allclose(in_sample.likelihood, predicted(given, proba, of_all))
+    assert np.log(in_sample.likelihood).sum() > np.log(calibration.likelihood).sum()
 
 
 def test_the_order_of_labels_does_not_matter() -> None:
@@ -166,8 +166,8 @@ def test_a_refitted_calibration_has_the_transitions_of_the_new_labels() -> None:
     few, proba = drawn(100, symmetric(3, 0.0))
     calibration = calibrate(few, proba, powers=(1.0,), prior_counts=(0.5,))
     assert np.diag(calibration.transition).min() > 0.9
-    many, told = drawn(3_000, pairwise(3, 0.4), seed=1)
-    found = calibration.refitted(many, told)
+    many, many_proba = drawn(3_000, pairwise(3, 0.4), seed=1)
+    found = calibration.refitted(many, many_proba)
     np.testing.assert_allclose(found.transition, pairwise(3, 0.4), atol=0.06)
     np.testing.assert_array_equal(found.powers, calibration.powers)
 
@@ -175,13 +175,13 @@ def test_a_refitted_calibration_has_the_transitions_of_the_new_labels() -> None:
 def test_one_too_modest_is_sharpened_and_one_too_sure_is_calmed() -> None:
     given, proba = drawn(2_000, symmetric(4, 0.2))
     for distortion in (0.5, 1.0, 2.0):
-        told = powered(np.log(proba), distortion)
-        calibration = calibrate(given, told, folds=np.arange(2_000) % 5)
-        surest = calibration.calibrated(told).max(1).mean()
+        distorted = powered(np.log(proba), distortion)
+        calibration = calibrate(given, distorted, folds=np.arange(2_000) % 5)
+        surest = calibration.calibrated(distorted).max(1).mean()
         assert surest == pytest.approx(proba.max(1).mean(), abs=0.05)
 
 
-def test_symmetric_noise_is_told_from_noise_between_pairs() -> None:
+def test_symmetric_noise_is_distinguished_from_pair_noise() -> None:
     for kind in (symmetric, pairwise):
         given, proba = drawn(600, kind(5, 0.3), seed=2)
         calibration = calibrate(given, proba, folds=np.arange(600) % 5)

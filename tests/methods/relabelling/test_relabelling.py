@@ -1,4 +1,4 @@
-"""Relabelling: what labels mean after wrong ones were found, what nobody may see, what counts."""
+"""Relabelling: corrected labels, labels that stay hidden, and weights."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def test_wrong_labels_are_found_put_right_and_counted(kind: str, rate: float) ->
     np.testing.assert_allclose(model.transition_.sum(1), 1)
 
 
-def test_a_round_teaches_what_the_labels_probably_mean() -> None:
+def test_a_round_is_fitted_to_the_posteriors_of_the_labels() -> None:
     clean, given = two_communities(classes=3, size=60), noisy()
     task, model = NodeTask.from_data(given), small()
     labelled = (task.y >= 0).nonzero().squeeze(1)
@@ -78,7 +78,7 @@ def test_a_round_teaches_what_the_labels_probably_mean() -> None:
     assert not torch.equal(after[0], after[-1])
 
 
-def test_validation_labels_teach_like_training_labels() -> None:
+def test_validation_labels_train_like_training_labels() -> None:
     given = noisy()
     both = given.train_mask | given.val_mask
     other = given.clone()
@@ -87,7 +87,7 @@ def test_validation_labels_teach_like_training_labels() -> None:
     np.testing.assert_array_equal(first.predict_proba(), second.predict_proba())
 
 
-def test_no_classifier_sees_the_labels_it_is_judged_by() -> None:
+def test_no_classifier_sees_the_labels_it_is_scored_by() -> None:
     """Another label in fold 0 changes nothing that the classifiers without fold 0 learnt."""
     task = NodeTask.from_data(noisy())
     labelled = (task.y >= 0).numpy()
@@ -133,10 +133,10 @@ def test_cross_fitting_is_what_an_audit_needs() -> None:
     crossed = small().cross_fit(task, fold)
     assert crossed.proba.shape == (3, task.num_nodes, 3)
     np.testing.assert_allclose(crossed.proba.sum(2), 1, atol=1e-5)
-    assert crossed.taught.all()
-    lonely = np.where(task.y.numpy() == 2, 0, np.where(labelled, 1 + np.cumsum(labelled) % 2, -1))
-    crossed = small().cross_fit(task, lonely)
-    assert crossed.taught.tolist() == [[True, True, False], [True] * 3, [True] * 3]
+    assert crossed.classes_seen.all()
+    single = np.where(task.y.numpy() == 2, 0, np.where(labelled, 1 + np.cumsum(labelled) % 2, -1))
+    crossed = small().cross_fit(task, single)
+    assert crossed.classes_seen.tolist() == [[True, True, False], [True] * 3, [True] * 3]
     assert crossed.proba[0, :, 2].mean() < 0.05
     assert crossed.proba[1, :, 2].mean() > 0.2
 
@@ -152,7 +152,7 @@ def test_stacking_prefers_what_predicts_labels() -> None:
 
 
 def test_a_graph_of_strangers_is_left_aside() -> None:
-    """Edges that say nothing: the features alone are among the views that count."""
+    """Random edges: the plain features are among the smoothings with weight."""
     graph = two_communities(classes=3, size=60)
     generator = torch.Generator().manual_seed(0)
     graph.edge_index = torch.randint(180, (2, 3000), generator=generator)
@@ -165,7 +165,7 @@ def test_a_graph_of_strangers_is_left_aside() -> None:
     assert model.score(graph) > smooth + 0.05
 
 
-def test_few_labels_are_believed() -> None:
+def test_few_labels_are_trusted() -> None:
     """Two labels are enough for an answer, too few to call one wrong."""
     graph = two_communities(classes=2)
     graph.train_mask = torch.arange(80) < 2
@@ -195,7 +195,7 @@ def test_the_seed_decides_the_folds() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_it_beats_what_believes_its_labels_on_the_embedded_graph() -> None:
+def test_it_beats_methods_that_trust_all_labels_on_the_embedded_graph() -> None:
     clean = load_dataset("debian")
     given = given_labels(clean, "asymmetric", 0.4, 0, PROTOCOLS["honest"])
     ours = Relabelling(device="cpu", width=64, rounds=1, folds=3).fit(given).score(clean)
@@ -261,7 +261,7 @@ def mixture_of(
 
 
 @pytest.mark.parametrize("many", [90, 5_000], ids=["many labels", "few labels"])
-def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mixture_is_made_of_its_parts(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held out, calibrated by folds of some labels, added up; the sum is calibrated again."""
     monkeypatch.setattr(mixtures, "_MANY", many)
     mixture, task, fold = mixture_of(noisy("pair", 0.4))
@@ -272,13 +272,13 @@ def test_the_mixture_is_what_its_parts_say(many: int, monkeypatch: pytest.Monkey
     assert mixture.labels.inner.max() + 1 == (2 if many < len(nodes) else 5)
     chosen = []
     for candidate in mixture.candidates:
-        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
-        chosen.append(calibrate(given[some], said[some], prior_counts=(5.0,), folds=folds))
+        own = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        chosen.append(calibrate(given[some], own[some], prior_counts=(5.0,), folds=folds))
     shares = mixtures.mixing_shares(chosen)
     held_out, proba = np.zeros((len(nodes), 3)), np.zeros((task.num_nodes, 3))
     for candidate, share, calibration in zip(mixture.candidates, shares, chosen, strict=True):
-        said = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
-        held_out += share * calibration.calibrated(said)
+        own = np.stack([candidate.proba(f) for f in range(3)])[fold, nodes]
+        held_out += share * calibration.calibrated(own)
         proba += share * calibration.calibrated(candidate.proba(-1))
     final = calibrate(given[some], held_out[some], folds=folds)
     posterior = final.posterior(given, held_out)
@@ -340,11 +340,11 @@ def test_cross_fitting_has_the_settings_of_the_method() -> None:
 
 def test_views_and_rounds_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     small(rounds=1, view="near").fit(noisy(), progress=True)
-    told = capsys.readouterr().err
-    assert told.endswith("View near, round 0 of 1 …\nView near, round 1 of 1 …\n")
+    output = capsys.readouterr().err
+    assert output.endswith("Smoothing near, round 0 of 1 …\nSmoothing near, round 1 of 1 …\n")
 
 
-def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> None:
+def test_the_only_label_of_a_class_cannot_be_checked() -> None:
     data = two_communities(size=40, classes=3)
     lone = int((data.train_mask & (data.y == 2)).nonzero()[0])
     kept = (data.train_mask | data.val_mask) & (data.y != 2)
@@ -361,7 +361,7 @@ def test_of_the_only_label_of_a_class_nobody_can_tell_whether_it_is_right() -> N
     assert mixture.labels.sample.tolist() == np.flatnonzero(given != lone).tolist()
 
 
-def test_one_label_a_class_trains_and_is_not_judged() -> None:
+def test_one_label_per_class_trains_and_has_no_quality() -> None:
     data = two_communities(size=40)
     first = [int((data.train_mask & (data.y == k)).nonzero()[0]) for k in range(2)]
     data.val_mask = torch.zeros_like(data.val_mask)

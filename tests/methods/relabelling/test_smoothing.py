@@ -93,7 +93,7 @@ def test_words_are_weighed_by_how_rare_they_are() -> None:
     weighed = weigh(counts())
     assert weighed.layout == torch.sparse_csr
     np.testing.assert_allclose(full(weighed), unit_rows(expected), atol=1e-6)
-    assert not full(weighed)[0].any()  # its one word is everybody's
+    assert not full(weighed)[0].any()  # its one word is in every row
 
 
 def test_rare_signed_numbers_are_divided_by_their_root_mean_square() -> None:
@@ -323,7 +323,7 @@ def test_many_nodes_are_compared_by_their_reduced_features(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("x", [torch.zeros(4, 3), torch.ones(4, 3), torch.zeros(4, 300)])
-def test_where_features_say_nothing_smoothed_features_are_zero(x: Tensor) -> None:
+def test_where_features_are_constant_smoothed_features_are_zero(x: Tensor) -> None:
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     np.testing.assert_allclose(full(smoothed_features(x, edge_index)), 0, atol=1e-6)
     alone = smoothed_features(x[:1], torch.zeros(2, 0, dtype=torch.int64))
@@ -373,13 +373,13 @@ def test_the_three_smoothings_differ_in_steps_and_neighbours() -> None:
 def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "MOST_ROWS_IN_FULL", 899)
     monkeypatch.setattr(neighbours, "_FEWEST_ROWS_OF_A_CENTRE", 20)
-    x, nobody = clusters(), torch.zeros(2, 0, dtype=torch.int64)
+    x, no_edges = clusters(), torch.zeros(2, 0, dtype=torch.int64)
     with LargestTensor() as largest:
-        found = smoothed_features(x, nobody)
+        found = smoothed_features(x, no_edges)
     assert largest.numbers < 900 * 900 / 2
     near = nearest_graph(x := weigh(x), 10)
     h = propagate(
-        *join(nobody, *near, 0.25, 900), x, keep=0.1, steps=20, restart=True, bounded=False
+        *join(no_edges, *near, 0.25, 900), x, keep=0.1, steps=20, restart=True, bounded=False
     )
     torch.testing.assert_close(found, normalize(h - h.mean(0), dim=1))
 
@@ -398,10 +398,10 @@ def test_a_smoother_applies_to_the_graph_it_was_fitted_to_and_to_its_file(kind: 
 def test_another_graph_is_weighed_and_centred_as_the_fitted_one() -> None:
     """A part of a graph without edges between the parts has the rows it has in the whole."""
     x, _ = graph_of()
-    nobody = torch.zeros(2, 0, dtype=torch.int64)
+    no_edges = torch.zeros(2, 0, dtype=torch.int64)
     alone = {"features": SMOOTHINGS["features"]}
-    smoother, found = Smoother.fit(x, nobody, 12, alone)
-    part = smoother.apply(x[:7], nobody)
+    smoother, found = Smoother.fit(x, no_edges, 12, alone)
+    part = smoother.apply(x[:7], no_edges)
     torch.testing.assert_close(part["features"], found["features"][:7], atol=1e-6, rtol=1e-5)
 
 

@@ -15,7 +15,7 @@ from erase.audit import Audit
 from erase.audit.report.embedding import look_alikes, plane
 from erase.audit.report.palette import class_marks
 from erase.audit.report.projection import directions
-from erase.nn.neighbours import NOBODY
+from erase.nn.neighbours import NO_NODE
 
 VERDICTS = ("right", "wrong", "can't tell")
 
@@ -23,7 +23,7 @@ _NODES = 100_000
 _EDGES = 1_500_000
 _LOOK_ALIKES = 8  # of a node
 _FEWEST_WITH_LOOK_ALIKES = 2_000  # nodes, the most suspicious ones
-_SIMILARITIES = 4e8  # and more nodes where that takes at most so many cosines: seconds
+_SIMILARITIES = 4e8  # cosines, which take seconds: more nodes where they need no more
 _LIKELY = 4  # most probable classes of a node
 _NONE = 65_535  # a share that is not a number
 
@@ -64,7 +64,7 @@ def page_data(audit: Audit, seed: int = 0) -> dict[str, Any]:
     searched = ranked[: _with_look_alikes(len(labelled))]
     alike, cosine = look_alikes(unit, searched, labelled, _LOOK_ALIKES)
     id = _chosen(audit, ranked, alike)
-    here = np.full(n + 1, NOBODY)  # the place of a node; the last entry stands for no node
+    here = np.full(n + 1, NO_NODE)  # the place of a node; the last entry stands for no node
     here[id] = np.arange(len(id))
     edge_count, edge_to = _edges(audit.edge_index, ranked, here)
 

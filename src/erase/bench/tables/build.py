@@ -18,7 +18,7 @@ from erase.bench.frame import (
     run_frame,
     with_the_runs_of_variants,
 )
-from erase.bench.names import dataset_name, noise_place
+from erase.bench.names import dataset_label, noise_place
 from erase.bench.published import published
 from erase.bench.records import Record
 from erase.bench.run import PROTOCOLS
@@ -148,7 +148,7 @@ def _cell(row: Row, place: Place, panel_measure: str) -> dict[str, Any]:
     few = "" if kept is None else f" with {kept} labels a class"
     return {
         "place": place.label,
-        "place_name": f"{dataset_name(place.dataset)} "
+        "place_name": f"{dataset_label(place.dataset)} "
         + ("without noise" if place.noise == "none" else f"{words}{few}"),
         "place_key": place.noise if rate is None else noise_place(place.noise, rate),
         "dataset": place.dataset,

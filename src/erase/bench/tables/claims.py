@@ -1,6 +1,7 @@
 """Sentences that the cells of a filled table support."""
 
 from statistics import mean
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -13,37 +14,90 @@ NEAR = 0.1
 OURS = f"{AUDIT}:{AUDIT_MODEL['judge']}"
 
 
+class TimesBest(NamedTuple):
+    """In how many cells the audit is within one standard error of the best.
+
+    Attributes:
+        cells: in which it has a rival.
+        rivals: in which it is best among its rivals with their usual models.
+        all_rows: in which it is best among all rows.
+    """
+
+    cells: int
+    rivals: int
+    all_rows: int
+
+
+class TimesNear(NamedTuple):
+    """In how many cells a measure of the audit is within `NEAR` of its goal, of how many."""
+
+    near: int
+    cells: int
+
+
+class Lead(NamedTuple):
+    """How relabelling compares with its rivals: mean test accuracies in %.
+
+    Attributes:
+        noisy: cells with noise, over which accuracies are averaged.
+        ours: mean of relabelling.
+        rival: the other method with the highest mean.
+        theirs: its mean.
+        erase: the mean of ERASE; None where that is the rival, or was not run.
+        cells: with and without noise.
+        ahead: of these, the cells in which relabelling is at least as good as any rival.
+        worst: the smallest lead in a cell.
+        worst_place: that cell.
+    """
+
+    noisy: int
+    ours: float
+    rival: str
+    theirs: float
+    erase: float | None
+    cells: int
+    ahead: int
+    worst: float
+    worst_place: str
+
+
 def detection_claims(cells: pd.DataFrame) -> tuple[str, ...]:
-    """Return in how many cells the audit is best, keeps its promise, and knows the noise rate."""
-    filled = cells[cells["runs"] > 0]
+    """Return in how many cells the audit is best, and near the false alarms and noise rate."""
     claims = []
     for name in dict.fromkeys(cells["measure"]):
-        here, words = filled[filled["measure"] == name], MEASURES[name].words
+        here, words = cells[cells["measure"] == name], MEASURES[name].words
         words = f"{words[0].upper()}{words[1:]}"
         if MEASURES[name].ranks:
-            claims.append(_best_claim(here, words))
+            best = times_best(here)
+            claims.append(
+                f"{words}: the audit is best or within one standard error of the best in "
+                f"{best.rivals} of {best.cells} cells; among all rows, with any model, in "
+                f"{best.all_rows}."
+            )
             continue
-        asked = DetectionSetup.max_false_alarms if name == "false_alarms" else 0.0
-        means = here.loc[here["row"] == OURS, "mean"].astype(float)
-        near = ((means / 100 - asked).abs() <= NEAR).sum()
-        goal = f"{NEAR} of the {asked} asked for" if asked else f"{NEAR}"
-        claims.append(f"{words}: within {goal} in {near} of {len(means)} cells.")
+        allowed = DetectionSetup.max_false_alarms if name == "false_alarms" else 0.0
+        count = times_near(here, name, allowed)
+        goal = f"{NEAR} of the {allowed} allowed" if allowed else f"{NEAR}"
+        claims.append(f"{words}: within {goal} in {count.near} of {count.cells} cells.")
     return tuple(claims)
 
 
-def _best_claim(cells: pd.DataFrame, words: str) -> str:
-    """Return how often the audit is within a standard error of the best, where it has a rival."""
+def times_best(cells: pd.DataFrame) -> TimesBest:
+    """Count the cells of one measure in which the audit is within a standard error of the best."""
     columns = [
         column
-        for _, column in cells.groupby("column")
+        for _, column in cells[cells["runs"] > 0].groupby("column")
         if (column["row"] == OURS).any() and (~column["is_sanity"] & (column["row"] != OURS)).any()
     ]
     rivals = sum(_is_best(column[~column["is_sanity"]]) for column in columns)
-    all_rows = sum(map(_is_best, columns))
-    return (
-        f"{words}: the audit is best or within one standard error of the best in {rivals} "
-        f"of {len(columns)} cells; among all rows, with any judge, in {all_rows}."
-    )
+    return TimesBest(len(columns), rivals, sum(map(_is_best, columns)))
+
+
+def times_near(cells: pd.DataFrame, measure: str, goal: float) -> TimesNear:
+    """Count the cells in which a measure of the audit, a share of 1, is within `NEAR` of a goal."""
+    of_audit = (cells["measure"] == measure) & (cells["row"] == OURS) & (cells["runs"] > 0)
+    means = cells.loc[of_audit, "mean"].astype(float)
+    return TimesNear(((means / 100 - goal).abs() <= NEAR).sum(), len(means))
 
 
 def _is_best(column: pd.DataFrame) -> bool:
@@ -69,8 +123,8 @@ def correction_claims(cells: pd.DataFrame) -> tuple[str, ...]:
     return tuple(claims)
 
 
-def beyond_claims(cells: pd.DataFrame) -> tuple[str, ...]:
-    """Return how far relabelling is ahead on average over noisy cells, and where it is not."""
+def relabelling_lead(cells: pd.DataFrame) -> Lead | None:
+    """Return how far relabelling is ahead of the other methods; None without another method."""
     cells = cells[cells["measure"] == "test_accuracy"]
     means = cells.pivot(index="column", columns="row", values="mean").astype(float)
     means = means[means["relabelling"].notna() & (means.notna().sum(axis=1) > 1)]
@@ -80,16 +134,32 @@ def beyond_claims(cells: pd.DataFrame) -> tuple[str, ...]:
     averages = {key: mean(noisy[key]) for key in everywhere if len(noisy)}
     rivals = {key: value for key, value in averages.items() if key != "relabelling"}
     if not rivals:
-        return ()
+        return None
     best = max(rivals, key=rivals.__getitem__)
-    ours = averages["relabelling"]
-    erase = f", ERASE {rivals['erase']:.2f}" if "erase" in rivals and best != "erase" else ""
     ahead = means["relabelling"] - means.drop(columns="relabelling").max(axis=1)
     worst = ahead.idxmin()
+    return Lead(
+        len(noisy),
+        averages["relabelling"],
+        METHOD_NAMES[best],
+        rivals[best],
+        None if best == "erase" else rivals.get("erase"),
+        len(ahead),
+        (ahead >= 0).sum(),
+        ahead[worst],
+        places.loc[worst, "place_name"],
+    )
+
+
+def beyond_claims(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return how far relabelling is ahead on average over noisy cells, and where it is not."""
+    lead = relabelling_lead(cells)
+    if lead is None:
+        return ()
+    erase = "" if lead.erase is None else f", ERASE {lead.erase:.2f}"
     return (
-        f"Mean over {len(noisy)} noisy cells: relabelling {ours:.2f}, the best single rival "
-        f"{METHOD_NAMES[best]} {rivals[best]:.2f} ({signed(ours - rivals[best], 2)}){erase}.",
-        f"Against the best rival of each cell it is ahead in {(ahead >= 0).sum()} of "
-        f"{len(ahead)}; its worst is {places.loc[worst, 'place_name']}, "
-        f"{signed(ahead[worst], 2)}.",
+        f"Mean over {lead.noisy} noisy cells: relabelling {lead.ours:.2f}, the best single rival "
+        f"{lead.rival} {lead.theirs:.2f} ({signed(lead.ours - lead.theirs, 2)}){erase}.",
+        f"Against the best rival of each cell it is ahead in {lead.ahead} of {lead.cells}; its "
+        f"smallest lead is {signed(lead.worst, 2)}, on {lead.worst_place}.",
     )

@@ -15,7 +15,7 @@ class Measure:
         decimals: shown.
         ranks: higher is better: the highest is marked, and methods are compared.
         is_printed: whether the paper's figures are of this measure.
-        is_alike: whether they were made like ours: then the difference says something.
+        is_alike: whether they were measured like ours, so that the difference is meaningful.
         shows_error: shown beside a mean is its standard error, not the deviation of the runs.
         absolute: shown without its sign.
         method: the only one that has it; None: all.

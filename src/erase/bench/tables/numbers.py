@@ -7,7 +7,7 @@ MINUS = "−"
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Return a number with so many decimals and a real minus sign; never −0.
+    """Return a number with this many decimals and a real minus sign; never −0.
 
     >>> fixed(-0.004, 2), fixed(-12.345, 1), fixed(float("-inf"), 0)
     ('0.00', '−12.3', '−∞')

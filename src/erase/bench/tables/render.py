@@ -148,7 +148,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "latex": latex, "c
 
 
 def _legend(table: Table, where: str) -> str:
-    """Return what a cell says; `where` the published figure stands."""
+    """Explain the cells of a table; `where` the published figure stands."""
     cells = table.cells
     measures = [MEASURES[name] for name in dict.fromkeys(cells["panel_measure"])]
     what = "; ".join(f"{m.words} in {m.unit}" if m.unit else m.words for m in measures)
@@ -164,7 +164,7 @@ def _legend(table: Table, where: str) -> str:
         )
     sanity = dict.fromkeys(cells.loc[cells["is_sanity"], "label"])
     if any(m.ranks for m in measures):
-        rows = ", rows without rank aside," if sanity else ""
+        rows = " among ranked rows" if sanity else ""
         text += f" The highest mean of a column{rows} is in bold."
     if cells["pairs"].notna().any():
         text += (
@@ -172,7 +172,7 @@ def _legend(table: Table, where: str) -> str:
             "number of tests."
         )
     if sanity and cells["rank"].notna().any():
-        text += f" Nobody's rivals, without rank: {', '.join(sanity)}."
+        text += f" Shown for reference, not ranked: {', '.join(sanity)}."
     return text
 
 

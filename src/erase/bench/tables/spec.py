@@ -11,9 +11,9 @@ from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import AUDIT, AUDIT_MODEL, PLAIN_MODEL, RIVAL_MODEL
 from erase.bench.frame import preset_of
-from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_name
+from erase.bench.names import DETECTOR_NAMES, METHOD_NAMES, PAPER_METHODS, dataset_label
 from erase.bench.records import Cell
-from erase.bench.studies import BEST, BOTH, CORRECTED, HEAVY, RATES, STUDIES
+from erase.bench.studies import BEST, BOTH, CITATION_GRAPHS, CORRECTED, HEAVY, RATES, STUDIES
 from erase.bench.tables.claims import OURS, beyond_claims, correction_claims, detection_claims
 from erase.bench.tables.numbers import span
 from erase.data.datasets import DATASETS
@@ -72,13 +72,13 @@ class TableSpec:
         rows: of every panel; or a function of a dataset and the runs at hand.
         measures: names in `MEASURES`; each has panels of its own.
         by_measure: all panels of a measure stand together, not all of a dataset.
-        about: key of the row that is ranked and compared with its best rival; None: the row with
-            the method's usual settings.
+        about: key of the row that is ranked and compared with its best rival; "none": no row;
+            None: the row with the method's usual settings.
         is_ranked: whether rows are methods, which have ranks.
         any_protocol: whether the protocol of the records does not matter.
-        only_protocol: the one its records have, whichever is asked for; None: the one asked for.
-        same_runs: whether usual settings are shown over the runs alone that their variants have.
-        claims: sentences that the filled cells support.
+        only_protocol: the protocol of its records, whichever is requested; None: the requested one.
+        same_runs: whether usual settings are averaged over the runs of their variants only.
+        claims: sentences computed from the filled cells.
         notes: sentences to read beside it.
     """
 
@@ -108,7 +108,7 @@ _DETECTORS = tuple(  # the audit and its rivals, then the same with other models
         (
             Row(
                 f"{name}:{model['judge']}",
-                f"{label}, {METHOD_NAMES[model['judge']]} judges",
+                f"{label}, {METHOD_NAMES[model['judge']]} model",
                 name,
                 model,
                 sanity=(name == AUDIT) != (model is AUDIT_MODEL),
@@ -130,11 +130,11 @@ _CORRECTED = tuple(
 )
 _PARTS = (
     Row("erase", "ERASE"),
-    Row("train", "relabelling, training labels alone", "relabelling", {"validation": False}),
-    Row("smoothed", "regression on the far view", "smoothed"),
+    Row("train", "relabelling, training labels only", "relabelling", {"validation": False}),
+    Row("smoothed", "regression on far-smoothed features", "smoothed"),
     Row("0", "relabelling, no round", "relabelling", {"rounds": 0}),
     Row("1", "relabelling, one round", "relabelling", {"rounds": 1}),
-    *(Row(v, f"relabelling, view {v} alone", "relabelling", {"view": v}) for v in VIEWS),
+    *(Row(v, f"relabelling, view {v} only", "relabelling", {"view": v}) for v in VIEWS),
     Row("relabelling", "relabelling", "relabelling"),
 )
 _RELABELLED = (
@@ -223,7 +223,7 @@ def _grid(
         more = [name for name in _usual_datasets(runs) if others and name not in datasets]
         found = []
         for dataset in (*datasets, *more):
-            name = dataset_name(dataset)
+            name = dataset_label(dataset)
             if dataset in held and len(BOTH) * len(rates) > 6:
                 for noise in BOTH:
                     places = [Place(f"{rate:g}", dataset, noise, rate) for rate in rates]
@@ -264,7 +264,7 @@ def _by_dataset(cells: Iterable[Cell]) -> list[Panel]:
         place = Place(label, cell.dataset, cell.noise, cell.rate, kept)
         if place not in places.setdefault(cell.dataset, []):
             places[cell.dataset].append(place)
-    return [Panel(dataset_name(dataset), dataset, found) for dataset, found in places.items()]
+    return [Panel(dataset_label(dataset), dataset, found) for dataset, found in places.items()]
 
 
 def _smoke(runs: pd.DataFrame) -> list[Panel]:
@@ -274,7 +274,7 @@ def _smoke(runs: pd.DataFrame) -> list[Panel]:
 
 def _clean(runs: pd.DataFrame) -> list[Panel]:
     datasets = STUDIES["clean"].grids[0].datasets
-    places = [Place(dataset_name(name), name, "none", 0.0) for name in datasets]
+    places = [Place(dataset_label(name), name, "none", 0.0) for name in datasets]
     return [Panel("No noise", "", places)]
 
 
@@ -282,7 +282,7 @@ def _train_size(runs: pd.DataFrame) -> list[Panel]:
     (plan,) = STUDIES["train-size"].grids
     return [
         Panel(
-            f"{dataset_name(dataset)}, {noise} {rate:g}",
+            f"{dataset_label(dataset)}, {noise} {rate:g}",
             dataset,
             [Place(f"{kept}", dataset, noise, rate, kept) for kept in plan.labels_per_class],
         )
@@ -300,7 +300,7 @@ def _time(runs: pd.DataFrame) -> list[Panel]:
     for machine, here in timed.groupby("machine"):
         batches = [int(batch) for batch in here["batch"].dropna() if batch]
         together = f", {span(batches)} runs together" if set(batches) - {1} else ""
-        places = [Place(dataset_name(d), d, "any", None, None, machine) for d in datasets]
+        places = [Place(dataset_label(d), d, "any", None, None, machine) for d in datasets]
         panels.append(Panel(f"{machine}{together}", "", places))
     return panels
 
@@ -311,7 +311,6 @@ def _usual_datasets(runs: pd.DataFrame) -> list[str]:
     return [name for name in DATASETS if name in usual]
 
 
-_PLANETOID = ("cora", "citeseer", "pubmed")
 _TWO = ("cora", "citeseer")
 _COPU = ("cora", "pubmed")
 _THIRDS = (0.1, 0.3, 0.5)
@@ -322,7 +321,7 @@ TABLES: dict[str, TableSpec] = {
     "main": TableSpec(
         "Test accuracy of all methods",
         "paper",
-        _grid((*_PLANETOID, "corafull"), RATES, others=True),
+        _grid((*CITATION_GRAPHS, "corafull"), RATES, others=True),
         _METHODS,
         about="erase",
         is_ranked=True,
@@ -339,12 +338,12 @@ TABLES: dict[str, TableSpec] = {
     "metrics": TableSpec(
         "Other measures of the same runs",
         "paper",
-        _grid(_PLANETOID, (0.3, 0.5)),
+        _grid(CITATION_GRAPHS, (0.3, 0.5)),
         _METHODS,
         ("macro_f1", "correction_rate", "accuracy_correct"),
         about="erase",
         is_ranked=True,
-        notes=("The paper prints none of these but correction rates; those have a table too.",),
+        notes=("The paper prints only correction rates of these; they also have their own table.",),
     ),
     "train-size": TableSpec(
         "Fewer training labels",
@@ -354,8 +353,8 @@ TABLES: dict[str, TableSpec] = {
         about="erase",
         is_ranked=True,
         notes=(
-            "Columns are training labels of each class. The paper draws this comparison and "
-            "prints no figure of it.",
+            "Columns are training labels per class. The paper plots this comparison without "
+            "printing figures.",
         ),
     ),
     "eps2": TableSpec("The tolerance ε²", "eps2", _grid(_COPU, RATES), _TOLERANCES),
@@ -384,7 +383,7 @@ TABLES: dict[str, TableSpec] = {
         _grid(_COPU, RATES),
         _SEMANTICS,
     ),
-    "backbones": TableSpec("Encoders", "backbones", _grid(_PLANETOID, RATES), _ENCODERS),
+    "backbones": TableSpec("Encoders", "backbones", _grid(CITATION_GRAPHS, RATES), _ENCODERS),
     "classifiers": TableSpec(
         "Classifiers of the representations", "heads", _grid(_TWO, HEAVY), _HEADS
     ),
@@ -393,7 +392,7 @@ TABLES: dict[str, TableSpec] = {
         "one-stage",
         _grid(_TWO, RATES),
         _STAGES,
-        notes=("The paper speaks of this comparison and prints no figure of it.",),
+        notes=("The paper mentions this comparison without printing figures.",),
     ),
     "arxiv": TableSpec(
         "Test accuracy on ogbn-arxiv",
@@ -404,7 +403,7 @@ TABLES: dict[str, TableSpec] = {
         is_ranked=True,
     ),
     "guidance": TableSpec(
-        "Semantic labels beside the classifier they teach",
+        "Semantic labels and the classifier trained on them",
         "paper",
         _grid(_TWO, RATES),
         _GUIDANCE,
@@ -436,10 +435,10 @@ TABLES: dict[str, TableSpec] = {
         ("ms_per_epoch",),
         any_protocol=True,
         notes=(
-            "An epoch of ours includes choosing the epoch on validation nodes, and its time is "
-            "that of all runs trained together divided by their number. The paper's iteration is "
-            "forward and backward of one run on an RTX 3090: the two cannot be compared. One run "
-            "of ours alone is in the section on speed.",
+            "Our epoch includes the evaluation on validation nodes; its time is that of all runs "
+            "trained together divided by their number. The paper's iteration is the forward and "
+            "backward pass of one run on an RTX 3090, so the two cannot be compared. The section "
+            "on speed has the time of a single run.",
         ),
     ),
     "clean": TableSpec(
@@ -455,7 +454,7 @@ TABLES: dict[str, TableSpec] = {
     "detection": TableSpec(
         "Wrong labels found",
         "detection",
-        _grid(_PLANETOID, (0.1, 0.3)),
+        _grid(CITATION_GRAPHS, (0.1, 0.3)),
         _DETECTORS,
         (
             "auroc",
@@ -471,10 +470,9 @@ TABLES: dict[str, TableSpec] = {
         any_protocol=True,
         claims=detection_claims,
         notes=(
-            "Nobody sees a clean label: training and validation labels are noisy, and all of them "
-            "are judged by models that did not see them. The audit has its usual judges, its "
-            "rivals have judges trained by cross-entropy; the rows without rank show what it "
-            "changes to exchange them.",
+            "No method sees a clean label. Training and validation labels are noisy, and all of "
+            "them are scored by out-of-fold models: the audit's with its default method, its "
+            "rivals' with cross-entropy. Rows that are not ranked exchange the models.",
         ),
     ),
     "corrected": TableSpec(
@@ -482,17 +480,17 @@ TABLES: dict[str, TableSpec] = {
         "corrected",
         _grid(_TWO, (0.3,)),
         _CORRECTED,
-        about="nobody",
+        about="none",
         only_protocol="honest",
         claims=correction_claims,
         notes=(
-            "As `erase fit --clean` does: training and validation labels, both noisy, are audited "
-            "by judges that see no other; a flagged label gets the suggested class, or is removed "
-            'where the verdict is "can\'t tell".',
+            "As in `erase fit --clean`: an audit of the training and validation labels, both "
+            "noisy, corrects them. A flagged label gets the suggested class, or is removed where "
+            'the verdict is "can\'t tell".',
         ),
     ),
     "beyond": TableSpec(
-        "Where nobody has clean labels",
+        "Test accuracy without clean labels",
         "beyond",
         _of_study("beyond"),
         _ALL_RANKED,
@@ -501,14 +499,14 @@ TABLES: dict[str, TableSpec] = {
         only_protocol="honest",
         claims=beyond_claims,
         notes=(
-            "Training and validation labels are noisy, and redrawn for every run; all methods have "
+            "Training and validation labels are noisy, and redrawn for every run; all methods get "
             "the same draws.",
-            "On graphs that the paper has not, networks have their usual settings, those of Cora; "
-            "nothing was tuned for any method, and some hardly learn there.",
+            "On graphs that the paper does not use, networks have the settings of Cora. Nothing "
+            "was tuned for any method, and some hardly learn there.",
         ),
     ),
     "confirmation": TableSpec(
-        "Ten other draws",
+        "Ten new draws of the noise",
         "confirmation",
         _of_study("confirmation"),
         [row for row in _ALL_RANKED if row.key in BEST],
@@ -518,21 +516,22 @@ TABLES: dict[str, TableSpec] = {
         only_protocol="honest",
         claims=beyond_claims,
         notes=(
-            "Draws that no choice had seen, run once. Confidence is the largest probability of a "
-            "test node; nodes are put into ten bins by it, and the distances of the bins' means "
-            "are averaged over nodes.",
+            "These draws were run once, after all choices were fixed. Confidence is the largest "
+            "probability of a test node; nodes are put into ten bins by it, and the distances of "
+            "the bins' means are averaged over nodes.",
         ),
     ),
     "parts": TableSpec(
-        "What the parts of relabelling buy",
+        "Ablations of relabelling",
         "parts",
         _grid(_TWO, _THIRDS),
         _PARTS,
         about="relabelling",
         only_protocol="honest",
         notes=(
-            "ERASE trains on the training labels, a quarter or less of those given, and chooses "
-            "its epoch by the validation labels; the others train on all but where it is said.",
+            "ERASE trains on the training labels, a quarter or less of those given, and selects "
+            "its epoch by the validation labels; the others train on all labels unless the row "
+            "says otherwise.",
         ),
     ),
     "relabelled": TableSpec(
@@ -544,7 +543,7 @@ TABLES: dict[str, TableSpec] = {
         only_protocol="honest",
     ),
     "heterophily": TableSpec(
-        "Where neighbours disagree",
+        "Heterophilous graphs",
         "heterophily",
         _of_study("heterophily"),
         _HETEROPHILY,
@@ -553,9 +552,9 @@ TABLES: dict[str, TableSpec] = {
         about="relabelling",
         only_protocol="honest",
         notes=(
-            "Tolokers has two classes of which one holds 78 % of the nodes: its accuracy says "
-            "little, macro-F1 more, and both noises are the same.",
-            "Networks have their usual settings, which were not made for these graphs.",
+            "One of the two classes of Tolokers holds 78 % of the nodes, so macro-F1 is more "
+            "informative there than accuracy. With two classes both kinds of noise are the same.",
+            "Networks have their default settings, which were not tuned for these graphs.",
         ),
     ),
     "own": TableSpec(
@@ -563,7 +562,7 @@ TABLES: dict[str, TableSpec] = {
         "smoke",
         _own,
         _own_rows,
-        about="nobody",
+        about="none",
         same_runs=False,
     ),
     "smoke": TableSpec(
@@ -573,6 +572,6 @@ TABLES: dict[str, TableSpec] = {
         _SMOKE,
         about="erase",
         is_ranked=True,
-        notes=("This shows that everything runs; it says nothing about the methods.",),
+        notes=("This table shows that everything runs; it does not compare the methods.",),
     ),
 }

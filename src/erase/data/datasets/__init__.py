@@ -2,7 +2,7 @@
 
 Two of them need no file: ``debian``, embedded in the package, and ``citations``, made from a seed.
 The others are read from ``$ERASE_DATA``, or downloaded when that is not set; those of more than a
-gigabyte are not downloaded, but say where they can be had.
+gigabyte are not downloaded; their errors name the source.
 """
 
 from functools import partial
@@ -183,8 +183,8 @@ DATASETS: dict[str, DatasetSpec] = {
 def dataset_name(graph: str) -> str | None:
     """Return the dataset's name where `graph` is one, in any case; None where it is a file's path.
 
-    A dataset has settings of its own for some methods, which its name asks for. A file has none,
-    whatever it is called.
+    Some methods have presets for a dataset, chosen by its name. A file has no preset, whatever its
+    name.
 
     >>> dataset_name("PubMed"), dataset_name("data/pubmed.npz")
     ('pubmed', None)
@@ -231,7 +231,7 @@ def write_dataset(name: str, path: StrPath, seed: int = 0, **options: Any) -> No
 
 
 def _spec(name: str, options: dict[str, Any]) -> DatasetSpec:
-    """Return what the registry says about `name`, which takes these options."""
+    """Return the registry's entry for `name`, after checking its options."""
     known_name = dataset_name(name)
     if known_name is None:
         raise EraseError(f"a dataset among {', '.join(DATASETS)}", repr(name), "Correct the name.")

@@ -67,7 +67,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What the index says about one package, as far as anybody here reads it.
+    """The fields of a package in the index that are used here.
 
     Args:
         name: such as ``0ad``.
@@ -232,8 +232,8 @@ def build_graph(
         max_per_section: the least connected packages of a larger section are peeled off, one
             by one, each time counting the edges that are left.
         drop_isolated: drop packages without an edge or without a word.
-        min_packages: a word of the vocabulary occurs in at least so many packages.
-        max_words: only so many words, the most frequent, make the vocabulary.
+        min_packages: the number of packages that a word of the vocabulary must occur in.
+        max_words: size of the vocabulary; the most frequent words are kept.
         train_per_class: training nodes of a class.
         val_per_class: validation nodes of a class.
         seed: which nodes these are.
@@ -304,7 +304,7 @@ def _edges(packages: Sequence[Package]) -> IntArray:
 def _peel(
     edges: IntArray, y: IntArray, keep: npt.NDArray[np.bool_], cap: int, drop_isolated: bool
 ) -> npt.NDArray[np.bool_]:
-    """Remove the least connected packages of classes above `cap`, and isolated ones if asked.
+    """Remove the least connected packages of classes above `cap`, and isolated ones on request.
 
     A package's degree counts kept neighbours only, so what remains of a large class hangs
     together. Ties go to the smaller index. O((N + E) log N).
@@ -379,7 +379,7 @@ def _parser() -> argparse.ArgumentParser:
         "--drop-isolated", action="store_true", help="drop packages without an edge or a word"
     )
     parser.add_argument(
-        "--min-packages", type=_count, help="a word occurs in at least so many packages", default=2
+        "--min-packages", type=_count, help="packages that a word must occur in", default=2
     )
     parser.add_argument("--max-words", type=_count, help="size of the vocabulary", default=10_000)
     parser.add_argument("--train-per-class", type=_count, help="training nodes", default=20)

@@ -20,7 +20,7 @@ from erase.random import numpy_stream
 IntArray = npt.NDArray[np.int64]
 
 MAX_ROUNDS = 500  # of redrawing citations that exist already; a dozen is usual
-PATIENCE = 20  # rounds in which a node may redraw before somebody else cites in its place
+PATIENCE = 20  # rounds in which a node may redraw before another node cites in its place
 DENSE_DISTANCE = 4.0  # length of a class mean, in standard deviations, at signal 1
 BLOCK = 65_536  # rows of dense features, or citations, handled at a time
 
@@ -63,11 +63,11 @@ def citations(
             c = 12, 40 classes are as uneven as ogbn-arxiv's: 16 % of nodes are in the largest.
         class_shift: c; only with `class_exponent`.
         words_per_node: mean number of words drawn for a node, repeated ones included; at least 1.
-        signal: between 0 (features say nothing) and 1 (they say everything they can).
-        dense: gaussian features around a mean per class, in place of sparse words.
+        signal: from 0 (features do not depend on the class) to 1 (every word is on topic).
+        dense: gaussian features around a mean per class, instead of sparse words.
         train_per_class: training nodes of a class.
         val_per_class: validation nodes of a class.
-        train_share: share of all nodes that trains, in place of numbers per class.
+        train_share: share of all nodes that trains, instead of numbers per class.
         val_share: share of all nodes that validates; only with `train_share`.
         seed: of the graph and of its split.
 
@@ -99,7 +99,7 @@ def write_citations(path: StrPath, **options: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Design:
-    """What `citations` was asked for, checked; the parts of the graph are drawn from it."""
+    """The arguments of `citations`, checked; the parts of the graph are drawn from it."""
 
     num_nodes: int
     num_edges: int | None
@@ -230,7 +230,7 @@ def _cite(
     """Return different pairs of nodes low < high, as low · N + high, [num_edges]."""
     num_nodes = len(y)
     within = round(homophily * num_edges)
-    _check_room(np.bincount(y), within / num_nodes, (num_edges - within) / num_nodes)
+    _check_density(np.bincount(y), within / num_nodes, (num_edges - within) / num_nodes)
     order = np.argsort(y, kind="stable")
     # Pareto: P(fame > f) = f^(1 - exponent) for f ≥ 1
     fame = (1.0 - rng.random(num_nodes)) ** (-1.0 / (exponent - 1.0))
@@ -238,7 +238,7 @@ def _cite(
     first = np.concatenate([[0], np.cumsum(np.bincount(y))])  # class k owns places first[k:k + 2]
     borders = np.concatenate([[0.0], ends])[first]
 
-    # Everybody cites equally often, give or take one: shuffled rounds through all nodes.
+    # All nodes cite equally often, up to one: shuffled rounds through all nodes.
     turns = -(-num_edges // num_nodes)
     citing: IntArray = np.empty((turns, num_nodes), dtype=np.int64)
     for turn in citing:
@@ -248,7 +248,7 @@ def _cite(
     for inside, sources in ((True, citing[:within]), (False, citing[within:num_edges])):
         pairs: IntArray = np.empty(0, dtype=np.int64)
         for attempt in range(MAX_ROUNDS):
-            if attempt >= PATIENCE:  # a famous node may have no stranger left to cite
+            if attempt >= PATIENCE:  # a famous node may have no uncited node left
                 sources = rng.integers(num_nodes, size=len(sources))
             left = []
             step = max(BLOCK, len(sources) // 8 + 1)  # drawing takes a dozen arrays: short ones
@@ -275,7 +275,7 @@ def _draw(
     borders: npt.NDArray[np.float64],
     rng: np.random.Generator,
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Draw whom `sources` cite, in their class or outside; return pairs, and which may stay."""
+    """Draw the nodes that `sources` cite, in their class or outside; return pairs and validity."""
     num_nodes = len(y)
     low, high = borders[y[sources]], borders[y[sources] + 1]
     # A point on the line of fame: inside the own class, or on the line with it cut out.
@@ -284,7 +284,7 @@ def _draw(
     point += low if inside else np.where(point < low, 0.0, high - low)
     place = np.searchsorted(ends, point, side="right")
     targets = order[np.minimum(place, num_nodes - 1)]
-    # rounding may step over a border, which would spoil the exact homophily
+    # rounding may cross a border, which would change the exact homophily
     good = (targets != sources) & ((y[targets] == y[sources]) == inside)
     return np.minimum(sources, targets) * num_nodes + np.maximum(sources, targets), good
 
@@ -292,7 +292,7 @@ def _draw(
 def _add_new(
     pairs: IntArray, keys: IntArray, good: npt.NDArray[np.bool_]
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Merge the good keys that are neither in `pairs` nor repeated; say which these were."""
+    """Merge the good keys that are neither in `pairs` nor repeated; return which these were."""
     candidates = np.flatnonzero(good)
     fresh, where = np.unique(keys[candidates], return_index=True)
     place = np.searchsorted(pairs, fresh)
@@ -305,7 +305,7 @@ def _add_new(
     return np.sort(np.concatenate([pairs, fresh[~known]]), kind="stable"), accepted
 
 
-def _check_room(sizes: IntArray, within: float, between: float) -> None:
+def _check_density(sizes: IntArray, within: float, between: float) -> None:
     """Refuse graphs in which a node would cite more than a quarter of those it may cite."""
     smallest, others = int(sizes.min()) - 1, int(sizes.sum() - sizes.max())
     if within > smallest / 4 or between > others / 4:
@@ -319,7 +319,7 @@ def _too_dense(got: str) -> EraseError:
     return EraseError(
         "a sparse graph, in which a node cites at most a quarter of the nodes that it may cite",
         got,
-        "Ask for fewer edges, fewer classes, less imbalance or more nodes.",
+        "Use fewer edges, fewer classes, less imbalance or more nodes.",
     )
 
 

@@ -176,7 +176,7 @@ def _import_ogb_dataset(name: str) -> Any:
 
 @contextlib.contextmanager
 def _without_update_check() -> Iterator[None]:
-    """Hide the module `outdated`, with which ogb asks the network for news when imported.
+    """Hide the module `outdated`, by which ogb checks for updates over the network when imported.
 
     ogb treats that module as optional, so hiding it for the import is enough.
     """

@@ -39,7 +39,7 @@ PAPERS_FILES = RawFiles(
 
 
 def load_papers100m(seed: int = 0) -> Data:
-    """Refuse, and say how: the graph is opened from a folder, never loaded.
+    """Raise an error that explains how to open the graph from a folder; it is never loaded.
 
     Raises:
         EraseError: always; for a missing file first.
@@ -78,7 +78,7 @@ def write_papers100m(path: StrPath, seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Header:
-    """What an array is, as its first bytes tell."""
+    """The header of an array."""
 
     shape: tuple[int, ...]
     fortran_order: bool

@@ -93,7 +93,7 @@ def _shadow(folder: Path, raw: RawFiles) -> Iterator[Path]:
         shadow = Path(temporary) / raw.folder
         shadow.mkdir(parents=True)
         for entry in folder.iterdir():
-            if entry.name != "processed":  # somebody's cache, perhaps of another PyG
+            if entry.name != "processed":  # a cache, perhaps of another PyG
                 (shadow / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
         yield Path(temporary)
 

@@ -1,4 +1,4 @@
-"""What the registry says about one dataset."""
+"""The registry's entry of a dataset."""
 
 import inspect
 from collections.abc import Callable

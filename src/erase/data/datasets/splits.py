@@ -1,4 +1,4 @@
-"""Which nodes teach, which choose, which judge."""
+"""Seeded splits into training, validation and test nodes."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ Masks = tuple[Tensor, Tensor, Tensor]
 def split_per_class(
     y: Tensor, rng: np.random.Generator, train_per_class: int = 20, val_per_class: int = 30
 ) -> Masks:
-    """Draw so many training and validation nodes of every class; the rest is for testing.
+    """Draw training and validation nodes of every class; the rest is for testing.
 
     The nodes of a class are shuffled; the first `train_per_class` train, the next `val_per_class`
     validate. A small class fills training first: CoraFull has classes of fewer than 20 nodes, and

@@ -12,8 +12,8 @@ from torch import Tensor
 def bag_of_words(row_starts: npt.NDArray[Any], words: npt.NDArray[Any], num_words: int) -> Tensor:
     """Return sparse CSR features [N, F] whose rows sum to 1 (0 where a node has no word).
 
-    A word w that d of the N nodes have weighs log(1 + N/d), so a rare word says more than one that
-    everybody has; then each row is divided by its sum. Linear in N + F + the number of entries.
+    A word w that d of the N nodes have weighs log(1 + N/d), so a rare word counts more than a
+    common one; then each row is divided by its sum. Linear in N + F + the number of entries.
 
     Args:
         row_starts: node i has ``words[row_starts[i]:row_starts[i + 1]]``, [N + 1].
@@ -30,7 +30,7 @@ def bag_of_words(row_starts: npt.NDArray[Any], words: npt.NDArray[Any], num_word
     row = np.repeat(np.arange(num_nodes), counts)
     sums = np.bincount(row, weights=weights, minlength=num_nodes)
     with warnings.catch_warnings():
-        # torch says once per process that CSR is in beta; this is no news for a user of ours
+        # torch warns once per process that CSR is in beta, which is not useful to users
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(
             torch.from_numpy(row_starts.astype(np.int64)),

@@ -1,4 +1,4 @@
-"""Fit classifiers on smoothed features, calibrate them on labels they have not seen, and mix them.
+"""Fit classifiers on smoothed features, calibrate them on held-out labels, and mix them.
 
 This does the work of :class:`erase.Relabelling`, where the method is explained, and of the recipe
 "relabelled" of :class:`erase.ERASE`. :func:`fit_mixture` reads from top to bottom.
@@ -126,10 +126,10 @@ class Labels:
         return known
 
     @property
-    def alone(self) -> NDArray[np.bool_]:
+    def is_only(self) -> NDArray[np.bool_]:
         """Whether a label is the only one of its class outside its fold [n].
 
-        Classifiers that miss it do not know the class, so they cannot tell whether it is right.
+        Classifiers fitted without it have no example of the class, so the label cannot be checked.
         """
         return ~self.known[self.fold, self.given]
 
@@ -146,11 +146,11 @@ def split_labels(task: NodeTask, fold: Nodes, seed: int) -> Labels:
     given = task.y[nodes].numpy()
     inner = _INNER_FOLDS if len(given) <= _MANY else _INNER_FOLDS_OF_MANY
     inner_fold = deal(given, inner, numpy_stream(seed, "relabelling rounds"))
-    nobody = np.zeros(0, np.int64)
-    labels = Labels(nodes, given, task.num_classes, fold, inner_fold, nobody, nobody)
+    empty = np.zeros(0, np.int64)
+    labels = Labels(nodes, given, task.num_classes, fold, inner_fold, empty, empty)
     stream = numpy_stream(seed, "relabelling calibration")
-    order, alone = stream.permutation(len(given)), labels.alone
-    order = order[~alone[order]] if not alone.all() else order
+    order, is_only = stream.permutation(len(given)), labels.is_only
+    order = order[~is_only[order]] if not is_only.all() else order
     sample = np.sort(order[:_MANY])
     sample_fold = deal(given[sample], _CALIBRATION_FOLDS, stream)
     return Labels(nodes, given, task.num_classes, fold, inner_fold, sample, sample_fold)
@@ -193,7 +193,7 @@ def fit_mixture(
     seed: int,
     progress: bool = False,
 ) -> "Mixture":
-    """Fit candidates, calibrate them on labels they have not seen, and weigh them.
+    """Fit candidates, calibrate them on held-out labels, and weight them.
 
     Args:
         task: the graph and its labels.
@@ -221,13 +221,13 @@ def _calibrated_on_sample(
 ) -> Calibration:
     """Calibrate out-of-fold probabilities [n, K] on a sample of the labels."""
     options = {} if prior_counts is None else {"prior_counts": prior_counts}
-    some = labels.sample
-    return calibrate(labels.given[some], proba[some], folds=labels.sample_fold, **options)
+    sample = labels.sample
+    return calibrate(labels.given[sample], proba[sample], folds=labels.sample_fold, **options)
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Calibrated candidates and what each counts.
+    """Calibrated candidates and their shares in the mixture.
 
     Attributes:
         labels: they were fitted to.
@@ -277,21 +277,21 @@ class Mixture:
         labels and their qualities are posteriors of classifiers that miss the label, and of the
         given label itself.
         """
-        labels, alone = self.labels, self.labels.alone
+        labels, is_only = self.labels, self.labels.is_only
         held_out = self.mix(self.held_out)
         calibration = _calibrated_on_sample(labels, held_out)
         posterior = calibration.posterior(labels.given, held_out)
         transition, powers = calibration.transition, calibration.power_weights
-        if alone.all():  # then nothing was learnt about them
+        if is_only.all():  # then nothing was learnt about them
             transition, powers = np.eye(len(transition)), np.array([[1.0, 1.0]])
         mixed = self.mix(candidate.proba(-1) for candidate in self.candidates)
         proba = halfway(mixed, powers)
         rows = labels.nodes.numpy()
         corrected = proba.argmax(1)
-        corrected[rows] = np.where(alone, labels.given, posterior.argmax(1))
+        corrected[rows] = np.where(is_only, labels.given, posterior.argmax(1))
         quality = np.full(len(proba), -1.0)
         own = posterior[np.arange(len(rows)), labels.given]
-        quality[rows] = np.where(alone, -1.0, own)
+        quality[rows] = np.where(is_only, -1.0, own)
         found = {"transition": transition, "quality": quality, "powers": powers}
         weights = {name: torch.from_numpy(value) for name, value in found.items()}
         outcome = Outcome(
@@ -318,8 +318,8 @@ class Mixture:
 def halfway(mixed: Floats, powers: Floats) -> Floats:
     """Return probabilities halfway between a mixture [N, K] and its calibration.
 
-    The mean of many is less confident than any of them. Calibrated, it is as confident as the
-    labels allow, which takes uncertainty for noise. The truth is in between.
+    A mean of many probabilities is underconfident. Its calibration is overconfident, because it
+    explains uncertainty as label noise. The mean of both is closer to the truth.
     """
     halfway: Floats = (mixed + sharpened(mixed, powers)) / 2
     return halfway
@@ -359,7 +359,7 @@ def fit_candidates(
     candidates: list[Candidate] = []
     for number in range(rounds + 1):
         if progress:
-            print(f"View {name}, round {number} of {rounds} …", file=sys.stderr)
+            print(f"Smoothing {name}, round {number} of {rounds} …", file=sys.stderr)
         before = {c.name[2]: (c.weights, c.intercepts) for c in candidates}
         fitted = _classifiers((name, number), features, rows, targets, labels.hidden, before)
         candidates += fitted
@@ -394,7 +394,7 @@ def reconsider(
     for model, missed in enumerate(labels.hidden):
         hidden = missed | (labels.inner == inner[:, None])  # [J, n]
         seen = np.flatnonzero(~missed)
-        some = labels.sample[~missed[labels.sample]]
+        sample = labels.sample[~missed[labels.sample]]
         same = targets[model].expand(len(inner), -1, -1)
         near = {
             c.name[2]: (
@@ -407,7 +407,7 @@ def reconsider(
         for candidate in _classifiers((name, number), features, rows, same, hidden, near):
             proba = by_own_fold(candidate, rows.rows, labels.inner)
             calibration = calibrate(
-                labels.given[some], proba[some], powers=_POWERS, prior_counts=_PRIOR_COUNTS
+                labels.given[sample], proba[sample], powers=_POWERS, prior_counts=_PRIOR_COUNTS
             )
             posteriors.append(calibration.posterior(labels.given[seen], proba[seen]))
             evidence.append(float(np.log(calibration.likelihood).sum()))
@@ -464,11 +464,11 @@ def _class_means(rows: Tensor, targets: Tensor, seen: Tensor) -> tuple[Tensor, T
 
 
 def mixing_shares(calibrations: Sequence[Calibration]) -> Floats:
-    """Return what each candidate counts [C].
+    """Return the share of each candidate in the mixture [C].
 
-    Candidates that need the labels of some class to be mostly wrong, and wrong in the same way,
-    count only if labels are predicted better with them than without: where one class is much rarer
-    than another, that is what class means are.
+    A candidate whose transition matrix takes most labels of a class for the same error counts only
+    if labels are predicted better with such candidates than without. Class means are like that
+    where one class is much rarer than another.
     """
     likelihood = np.stack([one.likelihood for one in calibrations])
     shares = stack(likelihood)
@@ -489,11 +489,11 @@ def _mostly_right(transition: Floats) -> bool:
 def stack(likelihood: Floats) -> Floats:
     """Return the shares [C] of a mixture under which labels of likelihood [C, n] are most probable.
 
-    A few steps of expectation–maximisation from equal shares: carried to the end they would be more
-    confident of the best candidate than so many labels can tell.
+    A few steps of expectation–maximisation from equal shares. At convergence the best candidate
+    would get a larger share than so few labels justify.
     """
     shares = np.full(len(likelihood), 1 / len(likelihood))
     for _ in range(_STACKING_STEPS):
-        owed = shares[:, None] * likelihood
-        shares = (owed / owed.sum(0)).mean(1)
+        joint = shares[:, None] * likelihood
+        shares = (joint / joint.sum(0)).mean(1)
     return shares

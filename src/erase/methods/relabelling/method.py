@@ -1,4 +1,4 @@
-"""Relabelling: classify nodes by labels of which some are wrong, and correct these."""
+"""Relabelling: train on labels of which some are wrong, and correct these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ Nodes = NDArray[np.int64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Relabelling(NodeClassifier):
-    """Relabelling, this package's own method: find wrong labels, and train on what they mean.
+    """Relabelling, this package's own method: find wrong labels, and train on corrected ones.
 
     1. Smooth the features over the graph in three ways: not at all, a little, and far
        (:mod:`erase.methods.relabelling.smoothing`). On each, fit simple classifiers (class means,
@@ -44,22 +44,22 @@ class Relabelling(NodeClassifier):
     2. Predict every label by classifiers that were fitted without it. Compared with the given
        labels, these predictions show how often class k is labelled g: the transition matrix T
        (:mod:`erase.methods.relabelling.noise_model`).
-    3. By Bayes' rule, P(k | g) ∝ P_k T[k, g] is what a label g probably means. Fit the classifiers
-       again to these posteriors; each time is a round.
-    4. Mix the classifiers of all smoothings and rounds. Those that predict labels best that they
-       have not seen, each through a T of its own, count most.
+    3. By Bayes' rule, P(k | g) ∝ P_k T[k, g] is the probability of true class k given label g. Fit
+       the classifiers again to these posteriors; each repetition is a round.
+    4. Mix the classifiers of all smoothings and rounds. Those that predict held-out labels best,
+       each with its own T, have the largest weights.
 
     `predict` returns what the mixture predicts for every node. `labels_` are the given labels,
-    corrected. Validation labels train as well, since labels are held out by folds. There are no
-    epochs: the history is empty and a checkpoint is never written.
+    corrected. Validation labels are training labels too, since labels are held out by folds. There
+    are no epochs: the history is empty and a checkpoint is never written.
 
     Args:
         width: of the reduced features, where there are more.
         view: which smoothed features to use: "all", or only "features" (not smoothed, no edge
             counts), "near" or "far".
-        rounds: how often labels are reconsidered.
+        rounds: how often labels are corrected and the classifiers fitted again.
         folds: how many parts of the labels are held out in turn.
-        validation: train on validation labels too; False: on training labels alone.
+        validation: train on validation labels too; False: on training labels only.
         seed: of the folds.
         device: "auto", "cpu" or "cuda".
 
@@ -146,7 +146,7 @@ class Relabelling(NodeClassifier):
 
     @property
     def evidence_(self) -> dict[tuple[str, int, str], float]:
-        """What each classifier counts in the mixture, by smoothing, round and kind."""
+        """Weight of each classifier in the mixture, by smoothing, round and kind."""
         prefix = "evidence/"
         found = {}
         for name, value in self._fitted().weights.items():

@@ -12,7 +12,7 @@ T[k, g], so that
 - T is fitted by expectation–maximisation on p(g). Prior counts, labels added to every class with
   flips that are equally likely for all classes, draw it towards symmetric noise.
 - P ∝ proba^τ calibrates the probabilities: a model trained on wrong labels is less confident in the
-  true class than it should be. Noise and uncertainty can be told apart because under noise p(g)
+  true class than it should be. Noise and uncertainty can be separated because under noise p(g)
   stays below 1 even where the model is most confident.
 - Every pair of a power τ and a prior count is weighted by its likelihood on held-out labels, and by
   τ: where noise and uncertainty explain the labels equally well, noise is preferred.

@@ -1,10 +1,10 @@
-"""Smoothed features: what the features of a node and of the nodes around it have in common.
+"""Smoothed features: averages of the features of a node and its neighbourhood.
 
-They are a matrix [N, d] with one row per node, made from features and edges alone. No label and no
-seed takes part: the same graph has the same smoothed features every time. Memory is linear in
+They are a matrix [N, d] with one row per node, made from features and edges only. No label and no
+seed takes part: the same graph always has the same smoothed features. Memory is linear in
 nodes, features and edges; nothing of size N×N exists.
 
-A :class:`FeatureMap` weighs and reduces the columns. It is fitted to one graph and can be
+A :class:`FeatureMap` weights and reduces the columns. It is fitted to one graph and can be
 applied to another with the same columns.
 """
 
@@ -27,7 +27,7 @@ from erase.nn.sparse import Pattern, propagate
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
-_MORE_DIRECTIONS = 10  # than are asked for take part in the search for singular directions
+_MORE_DIRECTIONS = 10  # extra directions in the randomised SVD
 _RANK_TOLERANCE = 1e-6
 
 
@@ -48,7 +48,7 @@ class Smoothing:
     neighbour_weight: float = 0.25
 
 
-# "features": alone, no edge counts. "near": over edges. "far": over edges and similar features.
+# "features": no smoothing, edges unused. "near": over edges. "far": over edges and similar nodes.
 SMOOTHINGS: dict[str, Smoothing] = {
     "features": Smoothing(steps=0, neighbours=0),
     "near": Smoothing(steps=2, neighbours=0),
@@ -59,13 +59,13 @@ VIEWS = tuple(SMOOTHINGS)
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """Which columns count how much, and which directions of them are kept.
+    """Weights of the feature columns, and the directions that are kept.
 
     Attributes:
         weight: [F] of each column.
         largest: [F] largest magnitude of each column, where features are dense; None: sparse.
         mean: [F] of each column divided by `largest`; None: sparse.
-        basis: [F, d] what weighed features are multiplied with; None: all columns are kept.
+        basis: [F, d] by which weighted features are multiplied; None: all columns are kept.
     """
 
     weight: Tensor
@@ -78,7 +78,7 @@ class FeatureMap:
         """Return the map of the features [N, F], dense or CSR, to at most `width` columns.
 
         ======================== ==================================================
-        at most half non-zero    weighed entry
+        at most half non-zero    weighted entry
         ======================== ==================================================
         yes, none negative       x_ij · log(N / number of i with x_ij ≠ 0): tf-idf
         yes, some negative       x_ij / root mean square of column j
@@ -115,7 +115,7 @@ class FeatureMap:
         return cls((x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log())
 
     def weigh(self, x: Tensor) -> Tensor:
-        """Return weighed features with rows of length 1 [N, F]: dense, or CSR for sparse ones."""
+        """Return weighted features with rows of length 1 [N, F]: dense, or CSR for sparse ones."""
         sparse = x.layout == torch.sparse_csr
         if self.largest is not None and self.mean is not None:
             x = (x.to_dense() if sparse else x) / self.largest
@@ -129,7 +129,7 @@ class FeatureMap:
 
     @full_float32()
     def reduce(self, weighed: Tensor) -> Tensor:
-        """Return weighed features [N, F] along the basis [N, d], dense."""
+        """Return weighted features [N, F] along the basis [N, d], dense."""
         sparse = weighed.layout == torch.sparse_csr
         if self.basis is None:
             return weighed.to_dense() if sparse else weighed
@@ -211,7 +211,7 @@ class Smoother:
     """Smoothed features of one graph, and what makes those of another graph comparable.
 
     Attributes:
-        map: weighs and reduces the features.
+        map: weights and reduces the features.
         smoothings: by name.
         means: by name, the mean row [d] of the fitted graph, which is subtracted.
     """
@@ -263,8 +263,8 @@ def _smoothed(
 ) -> dict[str, Tensor]:
     """Return personalised PageRank of the reduced features over S, see :func:`join`, by name.
 
-    Similar nodes are sought among the weighed features where these are sparse, among the reduced
-    ones otherwise and where there are too many for an exact search.
+    Similar nodes are searched by the weighted features where these are sparse and few enough for
+    an exact search, by the reduced ones otherwise.
     """
     weighed = columns.weigh(x)
     reduced = columns.reduce(weighed)

@@ -68,7 +68,7 @@ def test_similarity_is_sorted_by_class() -> None:
             assert block.mean() == pytest.approx(expected.mean())
 
 
-def test_similarity_is_told_within_and_between_classes() -> None:
+def test_similarity_is_shown_within_and_between_classes() -> None:
     # cosines: nodes 0 and 1 of class 0: 0.6, −0.6 counts as much; with node 2 of class 1: 0 and 0.8
     z = np.array([[2.0, 0.0], [-0.6, 0.8], [0.0, 5.0]])
     figure: Any = cosine_map(Embeddings({"ours": z}, [0, 0, 1], ["a", "b"]))

@@ -22,7 +22,7 @@ _DPI = 144
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches."""
+    """Return an empty figure of this size in inches."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     return Figure(figsize=(width, height), layout=layout, facecolor="white")
 
@@ -82,7 +82,7 @@ def legend_height(names: Sequence[str], note: str = "", width: float = WIDTH) ->
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:
-    """Return the columns of the fewest rows that fit into so many inches."""
+    """Return the columns of the fewest rows that fit into `width` inches."""
     letters = [len(name) + 7 for name in names]  # a handle and its gaps are as wide as seven
     for rows in range(1, len(names)):
         columns = ceil(len(names) / rows)
@@ -95,7 +95,7 @@ def _legend_columns(names: Sequence[str], width: float) -> int:
 
 
 def picture_kind(path: StrPath) -> Literal["svg", "png"]:
-    """Return the kind of file that a name asks for; any other than these raises an EraseError."""
+    """Return the kind of file by its ending; any other than these raises an EraseError."""
     match Path(path).suffix.lower():
         case ".svg":
             return "svg"

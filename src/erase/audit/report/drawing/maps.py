@@ -159,9 +159,9 @@ def _cosine(group: Embeddings, seed: int) -> _Sheet:
     # Square maps leave no slack to lay out: what is beside and below them is measured in advance.
     beside = _LETTER * max(map(len, names), default=0)
     side = (WIDTH - beside - 0.9) / columns
-    room = 72 * side / max(len(names), 1)  # points for a name
-    size = float(np.clip(0.9 * room, FONT - 5, FONT - 2))
-    step = ceil(size / room)  # every name, or every second …
+    space = 72 * side / max(len(names), 1)  # points for a name
+    size = float(np.clip(0.9 * space, FONT - 5, FONT - 2))
+    step = ceil(size / space)  # every name, or every second …
     thin = 0.6 if len(names) <= 20 else 0.2
     shades = matplotlib.colormaps["viridis"].resampled(64)  # as many as one sees; small files
 

@@ -6,7 +6,7 @@ const TYPES = {
   uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array,
   int16: Int16Array, int32: Int32Array, float32: Float32Array,
 };
-const NOBODY = -1;
+const NO_NODE = -1;
 
 const audit = readAudit(document.getElementById("data"));
 const names = nodeNames(audit);
@@ -39,7 +39,7 @@ function nodeNames({ id, names }) {
 
 // Position of each place in `order`, -1 where it does not occur.
 function inverse(order, length) {
-  const position = new Int32Array(length).fill(NOBODY);
+  const position = new Int32Array(length).fill(NO_NODE);
   order.forEach((i, rank) => { position[i] = rank; });
   return position;
 }
@@ -72,10 +72,10 @@ function neighboursOf(i) {
 function lookAlikesOf(i) {
   const rank = rankOf[i];
   const width = 8;
-  if (rank === NOBODY || rank >= audit.alike.length / width) return null;
+  if (rank === NO_NODE || rank >= audit.alike.length / width) return null;
   const row = audit.alike.subarray(rank * width, (rank + 1) * width);
   return Array.from(row, (j, k) => ({ j, cosine: audit.alikeCosine[rank * width + k] }))
-    .filter(({ j }) => j !== NOBODY);
+    .filter(({ j }) => j !== NO_NODE);
 }
 
 // The most probable classes of node i by the model trained without its label.
@@ -90,7 +90,7 @@ function likelyClasses(i) {
 function matcher(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return () => true;
-  const number = /^#?\d+$/.test(wanted) ? Number(wanted.replace("#", "")) : NOBODY;
+  const number = /^#?\d+$/.test(wanted) ? Number(wanted.replace("#", "")) : NO_NODE;
   return (i) => audit.id[i] === number || sought[i].includes(wanted);
 }
 

@@ -59,7 +59,7 @@ function nodeLink(i, attributes = {}) {
   return el("a", { href: `#node=${audit.id[i]}`, ...attributes }, el("bdi", {}, names[i]));
 }
 
-// A small bar for the eye; the number beside it is for everybody.
+// A small bar; the number beside it says the same to screen readers.
 function meter(share, colour = null) {
   const fill = el("span");
   fill.style.width = `${100 * (Number.isNaN(share) ? 0 : Math.max(0, Math.min(share, 1)))}%`;

@@ -1,10 +1,10 @@
 // The map: points on a canvas that can be moved, zoomed, searched and opened.
 
-const NAMED = 60; // names are written once so few points are in sight
+const NAMED = 60; // most points in sight with names
 const NEAR = 14; // pixels from which a point can be picked
 const map = {
   x: 0.5, y: 0.5, zoom: 1, // what is in the middle, and how large
-  chosen: NOBODY, // the node that was found
+  chosen: NO_NODE, // the node that was found
   hidden: new Set(), // classes that are switched off; -1: nodes without a label
   onlyFlagged: false,
   sprites: new Map(),
@@ -117,7 +117,7 @@ function mapKey(event) {
     "=": () => zoomBy(1.6),
     "-": () => zoomBy(1 / 1.6),
     0: showAll,
-    Enter: () => { if (map.chosen !== NOBODY) openFromMap(map.chosen); },
+    Enter: () => { if (map.chosen !== NO_NODE) openFromMap(map.chosen); },
   };
   if (!(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
@@ -242,7 +242,7 @@ function writeNames(pen, seen, radius, color) {
 }
 
 function markChosen(pen, radius, color) {
-  if (map.chosen === NOBODY) return;
+  if (map.chosen === NO_NODE) return;
   const canvas = byId("map-canvas");
   const [placeX, placeY] = placeOnMap(map.chosen);
   const x = canvas.clientWidth / 2 + (placeX - map.x) * unit();
@@ -262,7 +262,7 @@ function markChosen(pen, radius, color) {
 }
 
 function nearest(x, y) {
-  let [best, distance] = [NOBODY, NEAR * NEAR];
+  let [best, distance] = [NO_NODE, NEAR * NEAR];
   for (const point of inSight()) {
     const squared = (point.x - x) ** 2 + (point.y - y) ** 2;
     if (squared <= distance) [best, distance] = [point.i, squared];
@@ -299,7 +299,7 @@ function startGestures(canvas) {
   canvas.addEventListener("pointerup", (event) => {
     if (lift(event) && !moved) {
       const i = nearest(event.offsetX, event.offsetY);
-      if (i !== NOBODY) openFromMap(i);
+      if (i !== NO_NODE) openFromMap(i);
     }
   });
   canvas.addEventListener("pointercancel", lift);
@@ -314,9 +314,9 @@ function startGestures(canvas) {
 function showTip(x, y) {
   const tip = byId("map-tip");
   const i = nearest(x, y);
-  tip.hidden = i === NOBODY;
-  byId("map-canvas").classList.toggle("over", i !== NOBODY);
-  if (i === NOBODY) return;
+  tip.hidden = i === NO_NODE;
+  byId("map-canvas").classList.toggle("over", i !== NO_NODE);
+  if (i === NO_NODE) return;
   tip.replaceChildren(el("bdi", {}, names[i]), " ", chip(audit.given[i]),
     audit.flagged[i] ? el("span", { class: "flag" }, " flagged") : "");
   tip.style.left = `${Math.min(x + 12, byId("map-canvas").clientWidth - tip.offsetWidth - 4)}px`;

@@ -37,7 +37,7 @@ function drawNeighbourhood(i, rival, width) {
   const halfHeight = Math.max(50, 14.5 * right);
   const halfWidth = Math.min(Math.max(width / 2 - 140, 55), 150); // names come first
   const [x, y] = [width / 2, halfHeight + 20];
-  const room = width / 2 - halfWidth - RADIUS - 12; // for a name
+  const space = width / 2 - halfWidth - RADIUS - 12; // for a name
   const spots = nodes.map((j, n) => {
     const onRight = n < right;
     const [place, of] = onRight ? [n, right] : [nodes.length - 1 - n, nodes.length - right];
@@ -53,7 +53,7 @@ function drawNeighbourhood(i, rival, width) {
   ...sideEdges(spots, spotOf, x, y),
   ...spots.map((spot) => spoke(spot, x, y)),
   symbol(i, x, y, 1.6 * RADIUS),
-  ...spots.map((spot) => neighbourLink(spot, room)));
+  ...spots.map((spot) => neighbourLink(spot, space)));
 }
 
 function spoke(spot, x, y) {
@@ -78,7 +78,7 @@ function sideEdges(spots, spotOf, x, y) {
       }));
 }
 
-function neighbourLink(spot, room) {
+function neighbourLink(spot, space) {
   const { j } = spot;
   const doubt = audit.flagged[j] ? ", flagged itself" : "";
   return svg("a", {
@@ -91,7 +91,7 @@ function neighbourLink(spot, room) {
     x: spot.x + (spot.onRight ? 1 : -1) * (RADIUS + 6),
     y: spot.y + 4,
     "text-anchor": spot.onRight ? "start" : "end",
-  }, fitted(names[j], room)));
+  }, fitted(names[j], space)));
 }
 
 // The shape, colour and code of the label of node i; a dashed ring where it is flagged.

@@ -49,7 +49,7 @@ function showPlace(i) {
   set("node-next", at >= 0 ? list.shown[at + 1] : undefined);
   byId("node-map").hidden = false;
   byId("node-map").href = `#map=${audit.id[i]}`;
-  byId("node-rank").textContent = rankOf[i] === NOBODY ? ""
+  byId("node-rank").textContent = rankOf[i] === NO_NODE ? ""
     : `Number ${(rankOf[i] + 1).toLocaleString("en")} of ${counted(audit.labels, "label")} by suspicion`;
 }
 
@@ -69,7 +69,7 @@ function nodeBody(i) {
 function rivalOf(i) {
   const given = audit.given[i];
   if (audit.suggested[i] >= 0 && audit.suggested[i] !== given) return audit.suggested[i];
-  return likelyClasses(i).find(({ k }) => k !== given)?.k ?? NOBODY;
+  return likelyClasses(i).find(({ k }) => k !== given)?.k ?? NO_NODE;
 }
 
 function summary(i) {
