@@ -367,7 +367,7 @@ def test_many_lonely_classes_are_told_in_a_sentence() -> None:
         (Path("graph.npz"), "erase.read_graph"),
         (np.eye(3), "torch_geometric Data"),
         (None, "NoneType"),
-        (HeteroData(), "torch_geometric Data"),
+        (HeteroData(), "one kind of nodes and edges"),
         ((np.eye(2), np.eye(2)), "torch_geometric Data"),
         (Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2), "labels in data.y"),
         (path_graph(y=torch.full((5,), -1)), "training node with a label"),
@@ -520,12 +520,12 @@ def test_a_class_that_loses_its_last_label_is_still_a_class() -> None:
         two_communities(size=40, classes=3),  # without the names of classes
         two_communities(size=20, classes=3),
         fruit(rate=0.5)[1],
-        NodeTask.of(fruit()[1]),
+        NodeTask.of(fruit(rate=0.5)[1]),
     ],
     ids=["classes", "nodes", "labels", "task"],
 )
 def test_another_graph_cannot_be_cleaned(audited: erase.Audit, other: Any) -> None:
-    with pytest.raises(EraseError, match=r"the graph that was audited|a NodeTask has none"):
+    with pytest.raises(EraseError, match="the graph that was audited"):
         audited.clean_graph(other)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
 from erase.audit.decision import Decision, verdicts
 from erase.data.files import StrPath, write_json, write_table
-from erase.data.labels import encode_labels, label_fields, with_labels
+from erase.data.kinds import Graph, graph_data, relabelled
+from erase.data.labels import encode_labels, label_fields
 from erase.errors import EraseError
 
 
@@ -87,23 +87,23 @@ class Audit:
         clean[self.given >= 0] = np.where(flagged, corrected, given)
         return clean
 
-    def clean_graph(self, graph: Data, *, force: bool = False) -> Data:
-        """Return a copy of the audited `graph` with its given labels corrected.
+    def clean_graph(self, graph: Graph, *, force: bool = False) -> Graph:
+        """Return a copy of the audited `graph`, of the same kind, with its given labels corrected.
 
         Labels that were not audited, those of test nodes, stay as they are. Raises an EraseError
         where the agreement is not informative: a graph returned as it was would look clean.
 
         Args:
-            graph: the one that was audited.
+            graph: the one that was audited, of any kind that ``NodeTask.of`` takes.
             force: correct the labels all the same, as :meth:`clean_labels` does.
         """
-        y, class_names, values = encode_labels(graph)
+        y, class_names, values = encode_labels(graph_data(graph))
         labels = y.numpy()
-        judged = self.given >= 0
+        audited = self.given >= 0
         if (
             class_names != self.class_names
-            or len(labels) != len(judged)
-            or (labels != self.given)[judged].any()
+            or len(labels) != len(audited)
+            or (labels != self.given)[audited].any()
         ):
             raise EraseError(
                 "the graph that was audited",
@@ -117,8 +117,8 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(judged, self._clean_classes(force), labels)
-        return with_labels(graph, labels, class_names, values)
+        labels = np.where(audited, self._clean_classes(force), labels)
+        return relabelled(graph, y, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:
         """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.

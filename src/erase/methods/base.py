@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
-from torch_geometric.data import Data
 
 from erase.data.files import load_arrays, save_arrays
+from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, refuse_other_labels
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
@@ -329,15 +329,16 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         embedding = self._fitted().outcome.embedding.numpy()
         return embedding.copy() if copy else embedding
 
-    def score(self, graph: Data) -> float:
+    def score(self, graph: Any) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
         Without a test mask, on all labelled nodes outside the training and validation masks. A node
         whose class was not in the fit counts as an error. Labels of another kind, such as names
         instead of numbers, or without any class of the fit are refused.
         """
-        y, _, values = encode_labels(graph)
-        nodes = read_splits(graph, y).test & (y >= 0)
+        data = graph_data(graph)
+        y, _, values = encode_labels(data)
+        nodes = read_splits(data, y).test & (y >= 0)
         predicted = self.predict()
         if len(predicted) != y.numel():
             raise EraseError(
