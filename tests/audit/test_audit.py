@@ -102,6 +102,10 @@ def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
     flagged, rate = audited.issues["is_issue"].sum(), audited.summary()["noise_rate"]["value"]
     words = f"<Audit of {len(audited.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
     assert repr(audited) == words
+    table = audited._repr_html_()
+    assert f"<th>flagged</th><td>{flagged}</td>" in table
+    assert f"<td>{rate:.1%} (" in table
+    assert "<th>nodes</th><td>120</td>" in table
 
 
 def test_the_agreement_is_that_of_the_probabilities_beside_the_most_common_class(

@@ -12,6 +12,7 @@ from erase.audit.decision import Decision, verdicts
 from erase.data.files import StrPath, write_json, write_table
 from erase.data.kinds import Graph, graph_data, relabelled
 from erase.data.labels import encode_labels, label_fields
+from erase.display import fact_table
 from erase.errors import EraseError
 
 
@@ -59,6 +60,21 @@ class Audit:
             return f"<Audit of {len(self.issues)} labels: it cannot tell which are wrong>"
         flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
         return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
+
+    def _repr_html_(self) -> str:
+        summary, decision = self.summary(), self.decision
+        facts = {key: summary[key] for key in ("nodes", "edges")}
+        facts |= {"classes": len(self.class_names), "given labels": summary["labels"]}
+        if decision.agreement.is_informative:
+            rate = decision.noise_rate
+            facts["wrong labels"] = f"{rate.value:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+        facts |= {
+            "flagged": summary["flagged"],
+            "flagged, with another label suggested": summary["wrong"],
+            "agreement": str(decision.agreement),
+            "method": str(self.settings.get("method", "not recorded")),
+        }
+        return fact_table("Audit", facts)
 
     def clean_labels(self, *, force: bool = False) -> NDArray[Any]:
         """Return the corrected labels [N] as the graph has them: numbers or names.

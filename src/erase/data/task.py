@@ -37,10 +37,11 @@ from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, misspelling_note, with_labels
 from erase.data.splits import read_splits
 from erase.data.tables import from_tables
+from erase.display import Facts, fact_line, fact_table
 from erase.errors import EraseError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeTask:
     """A graph with the labels a method is given, and no others.
 
@@ -90,6 +91,23 @@ class NodeTask:
                 f"a label at {node_title(first_true(outside), self.node_names)}",
                 "Build tasks with NodeTask.from_data, which drops such labels.",
             )
+
+    def __repr__(self) -> str:
+        """Return the sizes of the graph, in a line."""
+        return fact_line("NodeTask", self._facts())
+
+    def _repr_html_(self) -> str:
+        return fact_table("NodeTask", self._facts())
+
+    def _facts(self) -> Facts:
+        return {
+            "nodes": self.num_nodes,
+            "edges": self.num_edges // 2,
+            "features": self.num_features,
+            "classes": self.num_classes,
+            "training labels": int(self.train_mask.sum()),
+            "validation labels": int(self.val_mask.sum()),
+        }
 
     @property
     def num_nodes(self) -> int:
