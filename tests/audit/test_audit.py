@@ -538,6 +538,7 @@ def test_saved_files_hold_the_audit(audited: erase.Audit, tmp_path: Path) -> Non
     found.save(tmp_path / "new" / "folder", parquet=True)
     folder = tmp_path / "new" / "folder"
     assert sorted(p.name for p in folder.iterdir()) == [
+        "audit.safetensors",
         "issues.csv",
         "issues.parquet",
         "labels_clean.csv",

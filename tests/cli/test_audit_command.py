@@ -22,7 +22,7 @@ from erase.cli import main
 from erase.data.files import read_json, write_graph
 from erase.methods import METHODS
 
-FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html"}
+FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html", "audit.safetensors"}
 QUICK = ["--method", "label-propagation", "--device", "cpu"]
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 

@@ -1,5 +1,6 @@
 """Audit: the answer as data."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from erase.audit.decision import Decision, verdicts
+from erase.audit.neighbours import neighbour_evidence
+from erase.data.fields import node_columns
 from erase.data.files import StrPath, write_json, write_table
 from erase.data.kinds import Graph, graph_data, relabelled
 from erase.data.labels import encode_labels, label_fields
@@ -21,13 +24,14 @@ class Audit:
     """Which given labels are wrong, what they should be, and how sure that is.
 
     Attributes:
-        issues: one row per labelled node, the most suspicious first: ``node``, ``name`` (where the
-            graph names its nodes), ``given``, ``suggested`` (class names), ``quality`` (1: surely
-            right), ``is_issue``, ``verdict`` ("right", "wrong", "can't tell"), ``probability`` (of
-            the suggested class), ``neighbours`` (how many), ``neighbours_agree`` and
-            ``neighbours_suggested`` (share of the labelled neighbours that carry the given and the
-            suggested label; NaN where no neighbour is labelled) and ``neighbours_proba`` (mean
-            probability of the given class over all neighbours; NaN where there is none).
+        issues: one row per labelled node, the most suspicious first: ``node`` (its number), ``id``
+            and ``name`` (where the graph has them), ``given``, ``suggested`` (class names),
+            ``quality`` (1: surely right), ``is_issue``, ``verdict`` ("right", "wrong", "can't
+            tell"), ``probability`` (of the suggested class), ``neighbours`` (how many),
+            ``neighbours_agree`` and ``neighbours_suggested`` (share of the labelled neighbours that
+            carry the given and the suggested label; NaN where no neighbour is labelled) and
+            ``neighbours_proba`` (mean probability of the given class over all neighbours; NaN where
+            there is none).
         class_names: K names.
         label_values: [K] what stands for class k among the graph's labels: a number, or its name.
         pred_probs: [N, K] rows sum to 1; out-of-sample for labelled nodes.
@@ -35,7 +39,8 @@ class Audit:
         decision: about the labelled nodes, in node order.
         embedding: [N, D] of one fold's model.
         edge_index: [2, E] both directions of every edge.
-        node_names: N names, or None.
+        node_names: N names that people read, or None.
+        node_ids: N ids that join the nodes with the user's tables, or None.
         settings: method and its parameters, folds, seed, false alarms asked for, device, versions.
         notes: what was changed when the graph was read, one sentence each.
         seconds: how long it took.
@@ -53,6 +58,7 @@ class Audit:
     settings: dict[str, Any]
     notes: tuple[str, ...]
     seconds: float
+    node_ids: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
         """Return what was found, in a line."""
@@ -188,34 +194,73 @@ class Audit:
         }
 
     def save(self, folder: StrPath, *, parquet: bool = False) -> None:
-        """Write ``issues.csv``, ``labels_clean.csv`` and ``summary.json`` into `folder`.
+        """Write the audit into `folder`: files to read, and one for `erase.load_audit`.
 
-        ``labels_clean.csv`` has a row per labelled node: ``node``, ``name``, ``label`` (corrected;
-        empty where it is removed), ``was`` and ``changed``.
+        ``issues.csv`` holds `issues`. ``labels_clean.csv`` has a row per labelled node: ``node``,
+        ``id`` and ``name`` (where the graph has them), ``label`` (corrected; empty where it is
+        removed), ``was`` and ``changed``. ``summary.json`` is :meth:`summary`, and
+        ``audit.safetensors`` the whole audit.
 
         Args:
             folder: made where it is missing.
             parquet: write ``issues.parquet`` too.
         """
+        from erase.audit.storage import FILE, save_audit  # which imports this module
+
         folder = Path(folder)
         write_table(self.issues, folder / "issues.csv")
         if parquet:
             write_table(self.issues, folder / "issues.parquet")
         write_table(self._label_table(), folder / "labels_clean.csv")
         write_json(self.summary(), folder / "summary.json")
+        save_audit(self, folder / FILE)
 
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)
         names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
         clean, was = self._clean_classes(force=False)[nodes], self.given[nodes]
-        columns: dict[str, Any] = {"node": nodes}
-        if self.node_names is not None:
-            columns["name"] = np.array(self.node_names, dtype=object)[nodes]
+        columns = node_columns(nodes, self.node_ids, self.node_names)
         columns |= {"label": names[clean], "was": names[was], "changed": clean != was}
         return pd.DataFrame(columns)
 
-    def to_html(self, path: StrPath) -> None:
-        """Write the audit as one page that needs no network."""
+    def to_html(self, path: StrPath, *, name: str = "") -> None:
+        """Write the audit as one page that needs no network.
+
+        Args:
+            path: the HTML file.
+            name: of the graph, for the title.
+        """
         from erase.audit.report.audit_page import write_audit_page  # which imports this module
 
-        write_audit_page(self, path)
+        write_audit_page(self, path, name)
+
+
+def issue_table(
+    node_ids: Sequence[Any] | None,
+    node_names: Sequence[str] | None,
+    class_names: Sequence[str],
+    given: NDArray[np.int64],
+    decision: Decision,
+    edge_index: NDArray[np.int64],
+    pred_probs: NDArray[np.float64],
+) -> pd.DataFrame:
+    """Return `Audit.issues`: one row per labelled node, flagged ones first, then by quality."""
+    nodes = np.flatnonzero(given >= 0)
+    suggested = np.full(len(given), -1)
+    suggested[nodes] = decision.suggested
+    evidence = neighbour_evidence(edge_index, given, suggested, pred_probs)
+    names = np.array(class_names, dtype=object)
+    columns = node_columns(nodes, node_ids, node_names) | {
+        "given": names[given[nodes]],
+        "suggested": names[decision.suggested],
+        "quality": decision.quality,
+        "is_issue": decision.is_issue,
+        "verdict": decision.verdict,
+        "probability": decision.posterior.max(1),
+        "neighbours": evidence.neighbours,
+        "neighbours_agree": evidence.agree,
+        "neighbours_suggested": evidence.suggested,
+        "neighbours_proba": evidence.proba,
+    }
+    order = np.lexsort((decision.quality, ~decision.is_issue))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)

@@ -254,6 +254,7 @@ def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.D
     import pandas as pd
     import torch
 
+    from erase.data.fields import field, node_columns
     from erase.data.labels import encode_labels
     from erase.data.splits import read_splits
     from erase.methods import Relabelling
@@ -263,10 +264,8 @@ def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.D
     y = torch.where(splits.train | splits.val, y, -1)
     shown = np.array([*class_names, ""])  # -1, unknown, is the last
     proba = model.predict_proba()
-    columns: dict[str, Any] = {"node": np.arange(len(proba))}
-    if getattr(truth, "node_names", None) is not None:
-        columns["name"] = list(truth.node_names)
-    columns |= {
+    ids, names = field(truth, "node_ids"), field(truth, "node_names")
+    columns = node_columns(np.arange(len(proba)), ids, names) | {
         "given": shown[y.numpy()],
         "predicted": shown[proba.argmax(1)],
         "probability": proba.max(1),

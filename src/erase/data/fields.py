@@ -123,6 +123,18 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def node_columns(
+    nodes: np.ndarray[Any, Any], ids: Sequence[Any] | None, names: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the columns that say which `nodes` [n] rows are about: node, and id, name if known."""
+    columns: dict[str, Any] = {"node": nodes}
+    if ids is not None:
+        columns["id"] = [ids[i] for i in nodes.tolist()]
+    if names is not None:
+        columns["name"] = np.array([names[i] for i in nodes.tolist()], dtype=object)
+    return columns
+
+
 def mark_checked(data: Data) -> None:
     """Say that `edge_index` and `x` of `data` keep the promises of `NodeTask` as they are.
 
