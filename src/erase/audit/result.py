@@ -208,12 +208,13 @@ class Audit:
         from erase.audit.storage import FILE, save_audit  # which imports this module
 
         folder = Path(folder)
+        (folder / "summary.json").unlink(missing_ok=True)  # written last: without it, unfinished
         write_table(self.issues, folder / "issues.csv")
         if parquet:
             write_table(self.issues, folder / "issues.parquet")
         write_table(self._label_table(), folder / "labels_clean.csv")
-        write_json(self.summary(), folder / "summary.json")
         save_audit(self, folder / FILE)
+        write_json(self.summary(), folder / "summary.json")
 
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)

@@ -95,6 +95,7 @@ def audit_graph(
             progress=not quiet,
         )
     found = replace(found, settings={"graph": graph, **found.settings})
+    (out / "report.html").unlink(missing_ok=True)  # of an audit before
     found.save(out, parquet=parquet)
     summary = found.summary()
     if task.hidden_labels:
