@@ -355,7 +355,7 @@ def test_an_error_inside_a_component_is_found() -> None:
 
 def test_a_class_with_one_label_is_not_called_wrong() -> None:
     found = erase.audit(cliques([0] * 10 + [1] * 9 + [2]), method="label-propagation")
-    assert "One label alone cannot be judged: that of the class '2'." in found.notes
+    assert "One label alone cannot be checked: that of the class '2'." in found.notes
     assert not found.issues.set_index("node")["is_issue"][19]
 
 

@@ -146,5 +146,5 @@ def _notes(task: NodeTask, given: NDArray[np.int64], asked: int, made: int) -> l
     counts = np.bincount(given[given >= 0], minlength=task.num_classes)
     if alone := [repr(task.class_names[k]) for k in np.flatnonzero(counts == 1)]:
         shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
-        notes.append(f"One label alone cannot be judged: that of the class {shown}.")
+        notes.append(f"One label alone cannot be checked: that of the class {shown}.")
     return notes
