@@ -513,7 +513,7 @@ def _standing(table: Table) -> str:
     tests = len(contests)
     p_values = contests["p_value"].astype(float).fillna(1.0)
     alone = (p_values < 0.05).sum()
-    sure = contests[[p < 0.05 for p in holm(list(p_values))]]
+    sure = contests.iloc[[i for i, p in enumerate(holm(list(p_values))) if p < 0.05]]
     ahead = (sure["rival_difference"] > 0).sum()
     first, printed = (ranked["rank"] == 1).sum(), (ranked["published_rank"] == 1).sum()
     methods = span(map(int, ranked["ranked"]))

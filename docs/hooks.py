@@ -48,9 +48,16 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def _methods() -> str:
+    """Return an entry for every method; those of the package's own page are linked."""
+    import erase
     from erase.methods import METHODS
 
-    parts = [f"## {name}\n\n::: erase.methods.{m.__name__}" for name, m in METHODS.items()]
+    parts = []
+    for name, method in METHODS.items():
+        own = method.__name__
+        linked = own in erase.__all__
+        entry = f"[`erase.{own}`](api.md#erase.{own})" if linked else f"::: erase.methods.{own}"
+        parts.append(f"## {name}\n\n{entry}")
     return "\n\n".join(parts)
 
 

@@ -143,7 +143,8 @@ class LargestTensor(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for tensor in out if isinstance(out, tuple | list) else [out]:
             if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
-                self.numbers = max(self.numbers, tensor.numel())
+                stored = tensor.untyped_storage().nbytes() // tensor.element_size()
+                self.numbers = max(self.numbers, min(stored, tensor.numel()))
         return out
 
 

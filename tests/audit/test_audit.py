@@ -371,7 +371,7 @@ def test_many_lonely_classes_are_told_in_a_sentence() -> None:
         (Path("graph.npz"), "erase.read_graph"),
         (np.eye(3), "torch_geometric Data"),
         (None, "NoneType"),
-        (HeteroData(), "one kind of nodes and edges"),
+        (HeteroData(), "to_homogeneous"),
         ((np.eye(2), np.eye(2)), "torch_geometric Data"),
         (Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2), "labels in data.y"),
         (path_graph(y=torch.full((5,), -1)), "training node with a label"),

@@ -108,7 +108,7 @@ def test_the_judge_of_a_file_called_like_a_dataset_has_its_defaults(
         return audit(given, method="label-propagation", seed=seed)
 
     monkeypatch.setattr("erase.bench.correction.audit", watch)
-    for dataset in ("PubMed", "mine.npz", "pubmed"):
+    for dataset in ("./PubMed", "mine.npz", "pubmed"):
         labels_to_train(tiny(), cell(dataset=dataset, params={CORRECTED_BY: "erase"}), "cpu")
     assert judges[0] == judges[1] != judges[2]
 

@@ -83,9 +83,9 @@ def test_settings_are_those_of_the_graph(clean: Data, monkeypatch: pytest.Monkey
     asked: list[str | None] = []
     usual = CrossEntropy.preset
 
-    def preset(dataset: str | None = None, **changes: Any) -> CrossEntropy:
+    def preset(recipe: str, dataset: str | None, **changes: Any) -> CrossEntropy:
         asked.append(dataset)
-        return usual(dataset=dataset, **changes)
+        return usual(recipe, dataset, **changes)
 
     monkeypatch.setattr(CrossEntropy, "preset", preset)
     list(train(Row("last", "pubmed", "symmetric", "ce", 1), "cpu", hidden=8, heads=1, epochs=1))

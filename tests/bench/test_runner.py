@@ -113,7 +113,7 @@ def test_a_preset_of_the_dataset_is_used_and_params_win() -> None:
     assert (model["eps2"], model["trust"]) == (0.4, 0.1)
 
 
-@pytest.mark.parametrize("path", ["pubmed.npz", "ogbn-arxiv.npz", "PubMed", "data/pubmed"])
+@pytest.mark.parametrize("path", ["pubmed.npz", "ogbn-arxiv.npz", "./PubMed", "data/pubmed"])
 def test_a_file_called_like_a_dataset_brings_no_settings(path: str) -> None:
     for method in ("erase", "ce"):
         usual = METHODS[method](**SMALL, device="cpu").get_params()

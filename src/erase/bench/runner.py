@@ -41,7 +41,7 @@ from erase.bench.detection import DetectionSetup, detects, score_detection
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
-from erase.data.datasets import DATASETS, dataset_name, load_dataset
+from erase.data.datasets import dataset_name, load_dataset
 from erase.data.files import atomic_write, read_graph
 from erase.data.labels import encode_labels
 from erase.data.splits import read_splits
@@ -340,7 +340,8 @@ def _classify(batch: Batch) -> list[Result]:
 
 @lru_cache(maxsize=2)
 def _dataset(name: str) -> Data:
-    return load_dataset(name) if name in DATASETS else read_graph(name)
+    known = dataset_name(name)
+    return read_graph(name) if known is None else load_dataset(known)
 
 
 def _clean_twin(cell: Cell) -> Cell:

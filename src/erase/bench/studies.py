@@ -480,7 +480,7 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
         "protocol": PROTOCOLS,
     }
     for cell in cells:
-        if cell.dataset not in DATASETS and not Path(cell.dataset).exists():
+        if dataset_name(cell.dataset) is None and not Path(cell.dataset).exists():
             raise EraseError(
                 f"a dataset among {', '.join(DATASETS)}, or the file of a graph",
                 repr(cell.dataset),
