@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from erase.version import __version__
 
 if TYPE_CHECKING:
-    from erase.audit import Audit, audit
+    from erase.audit import Audit, audit, load_audit
     from erase.bench import Protocol
     from erase.data.contract import FeatureContract
     from erase.data.conversion import from_arrays, from_networkx
@@ -44,6 +44,7 @@ _HOMES = {
     "from_arrays": "erase.data.conversion",
     "from_networkx": "erase.data.conversion",
     "from_tables": "erase.data.tables",
+    "load_audit": "erase.audit",
     "load_dataset": "erase.data.datasets",
     "load_model": "erase.methods",
     "read_graph": "erase.data.files",
@@ -68,6 +69,7 @@ __all__ = [
     "from_arrays",
     "from_networkx",
     "from_tables",
+    "load_audit",
     "load_dataset",
     "load_model",
     "read_graph",

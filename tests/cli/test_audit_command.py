@@ -22,7 +22,7 @@ from erase.cli import main
 from erase.data.files import read_json, write_graph
 from erase.methods import METHODS
 
-FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html"}
+FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html", "audit.safetensors"}
 QUICK = ["--method", "label-propagation", "--device", "cpu"]
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 
@@ -48,6 +48,8 @@ def test_the_audit_is_written_as_files_people_can_open(
     told = read_json(out / "summary.json")
     assert told["settings"]["graph"] == str(graph)
     assert told["labels"] == 90
+    assert "<title>Audit of fruit</title>" in (out / "report.html").read_text("utf-8")
+    pd.testing.assert_frame_equal(erase.load_audit(out).issues, found.issues)
     printed = capsys.readouterr()
     assert "90 given labels of 120 nodes" in printed.out
     assert f"{100 * found.decision.noise_rate.value:.1f}%" in printed.out
@@ -342,6 +344,18 @@ def test_fit_on_corrected_labels_is_the_audit_and_then_a_fit(
     assert read_json(plain / "summary.json")["clean"] is None
     other = erase.load_model(plain / "model.safetensors")
     assert not np.allclose(saved.predict_proba(), other.predict_proba(), atol=1e-3)
+
+
+def test_fit_on_corrected_labels_has_a_twin_in_python(graph: Path, tmp_path: Path) -> None:
+    data = erase.corrupt(erase.read_graph(graph), "symmetric", 0.3, on="train+val")
+    write_graph(data, graph)
+    assert main(["fit", str(graph), "--clean", "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    data = erase.read_graph(graph)
+    model = erase.Relabelling().fit(erase.audit(data).clean_graph(data))
+    saved = erase.load_model(tmp_path / "out" / "model.safetensors")
+    np.testing.assert_allclose(saved.predict_proba(), model.predict_proba(), atol=1e-6)
+    plain = erase.Relabelling().fit(data).predict_proba()
+    assert not np.allclose(saved.predict_proba(), plain, atol=1e-3)
 
 
 def test_the_installed_command_audits(graph: Path, tmp_path: Path) -> None:

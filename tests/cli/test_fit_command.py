@@ -21,13 +21,15 @@ from command_line import parsed
 from conftest import two_communities
 from erase.bench import Protocol, given_labels, score
 from erase.cli import main
-from erase.cli.fit import _default_method
+from erase.cli.fit import _check_scale
+from erase.cli.output import Output
 from erase.data.files import read_json, write_graph
 from erase.data.folder import write_folder
+from erase.errors import EraseError
 from erase.methods import METHODS
 
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
-ERASE_SMALL = [*SMALL, "--set", "width=12"]
+ERASE_SMALL = ["--method", "erase", *SMALL, "--set", "width=12"]
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_fit_writes_files_people_can_open(
         "summary.json",
     }
     table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
-    assert list(table) == ["node", "name", "given", "predicted", "probability", "semantic"]
+    assert list(table) == ["node", "name", "given", "predicted", "probability", "corrected"]
     assert len(table) == 120
     assert table["name"][3] == "node 3"
     assert set(table["predicted"]) <= {"apple", "pear", "plum"}
@@ -72,6 +74,7 @@ def test_fit_writes_files_people_can_open(
     printed = capsys.readouterr().out
     assert "test accuracy" in printed
     assert str(out) in printed
+    assert "predicted for unlabelled nodes and corrected for labelled ones" in printed
 
 
 def test_fit_with_noise_reports_the_correction_rate(graph: Path, tmp_path: Path) -> None:
@@ -124,7 +127,14 @@ def test_presets_and_settings_reach_the_method(graph: Path, tmp_path: Path) -> N
         (["fit", "nowhere"], "Datasets: cora"),
         (["fit", "nowhere.npz"], "nowhere.npz"),
         (["fit", "debian", "--set", "tust=1"], "Correct the name"),
-        (["fit", "debian", "--set", "trust=2"], "trust"),
+        (["fit", "debian", "--method", "erase", "--set", "trust=2"], "trust"),
+        (
+            ["fit", "debian", "--set", "trust=1"],
+            "trust, which belongs to erase. Add --method erase",
+        ),
+        (["fit", "debian", "--set", "loss_q=1"], "Correct the name"),
+        (["fit", "debian", "--method", "ce", "--set", "rounds=1"], "belongs to relabelling. Add "),
+        (["fit", "debian", "--preset", "paper"], "Add --method erase, or leave out --preset."),
         (["fit", "debian", "--noise", "symmetric"], "symmetric:0.3"),
         (["fit", "debian", "--noise", "typo:0.3"], "symmetric, pair"),
         (["fit", "debian", "--device", "abacus"], "'auto', 'cpu' or 'cuda'"),
@@ -152,9 +162,10 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     [
         ([], "Relabelling"),
         (["--set", "rounds=1"], "Relabelling"),
-        (["--set", "epochs=2"], "ERASE"),
-        (["--set", "epochs=2", "--set", "width=16"], "ERASE"),
-        (["--preset", "paper", "--set", "epochs=2"], "ERASE"),
+        (["--clean"], "Relabelling"),
+        (["--preset", "reference"], "Relabelling"),
+        (["--method", "erase", "--set", "epochs=2", "--set", "width=16"], "ERASE"),
+        (["--method", "erase", "--preset", "paper", "--set", "epochs=2"], "ERASE"),
         (["--method", "ce", "--set", "epochs=2"], "CrossEntropy"),
     ],
 )
@@ -194,12 +205,29 @@ def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:
     assert pd.read_csv(out / "history.csv").columns.tolist() == ["epoch", "loss"]
 
 
-def test_a_graphs_folder_is_fitted_by_erase(tmp_path: Path) -> None:
-    folder = tmp_path / "g"
+def test_a_folder_is_fitted_by_the_method_of_every_graph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "g", tmp_path / "out"
     write_folder(two_communities(), folder)
-    assert _default_method(str(folder), None, [], clean=False) == "erase"
-    assert _default_method("debian", None, [], clean=False) == "relabelling"
-    assert _default_method("debian", None, [], clean=True) == "erase"
+    assert main(["fit", str(folder), "--out", str(out)]) == 0
+    assert summary(out)["method"] == "Relabelling"
+    note = "Note: relabelling reads the whole folder into memory. A graph larger than the memory "
+    assert f"{note}needs --method erase --set batch_size=1000." in capsys.readouterr().err
+    monkeypatch.setattr("erase.cli.fit._memory", lambda: 1000)
+    assert main(["fit", str(folder), "--out", str(out)]) == 2
+    assert "Train on samples of it: --method erase --set batch_size=1000." in (
+        capsys.readouterr().err
+    )
+    sampled = [*ERASE_SMALL, "--set", "batch_size=20", "--set", "num_neighbors=2,2"]
+    assert main(["fit", str(folder), "--out", str(out), *sampled]) == 0
+    assert "Note: erase reads" not in capsys.readouterr().err
+
+
+def test_several_processes_need_a_method_that_samples() -> None:
+    with pytest.raises(EraseError, match="Use --method erase --set batch_size=1000"):
+        _check_scale(erase.Relabelling(), "debian", "relabelling", 2, Output(quiet=True))
+    _check_scale(erase.ERASE(), "debian", "erase", 2, Output(quiet=True))
 
 
 def test_defaults() -> None:
@@ -210,7 +238,7 @@ def test_defaults() -> None:
         "quiet": False,
         "graph": "g",
         "out": None,
-        "method": None,  # relabelling, or erase
+        "method": "relabelling",
         "preset": None,  # reference
         "settings": [],
         "noise": None,
@@ -260,7 +288,7 @@ def test_draw_validation_and_seed_reach_the_labels_and_the_method(
     assert told["scores"] == score(erase.load_model(out / "model.safetensors"), clean, given)
 
 
-def test_the_table_of_predictions_tells_probability_and_semantic_label(
+def test_the_table_of_predictions_has_the_probability_and_the_corrected_label(
     graph: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -270,8 +298,8 @@ def test_the_table_of_predictions_tells_probability_and_semantic_label(
     model = erase.load_model(out / "model.safetensors")
     np.testing.assert_allclose(table["probability"], model.predict_proba().max(1), rtol=1e-5)
     names = np.array(["apple", "pear", "plum"])
-    assert table["semantic"].tolist() == names[model.labels_].tolist()
-    assert table["semantic"].tolist() != table["predicted"].tolist()
+    assert table["corrected"].tolist() == names[model.labels_].tolist()
+    assert table["corrected"].tolist() != table["predicted"].tolist()
 
 
 def test_the_summary_tells_epochs_and_settings(graph: Path, tmp_path: Path) -> None:
@@ -352,7 +380,9 @@ def test_predictions_have_the_numbers_of_the_labels(tmp_path: Path) -> None:
         out = tmp_path / f"out-{graph}"
         more = ["--method", "label-propagation", "--noise", "pair:0.2", "--quiet"]
         assert main(["fit", str(tmp_path / graph), "--out", str(out), *more]) == 0
-        tables.append(pd.read_csv(out / "predictions.csv").drop(columns="name", errors="ignore"))
+        tables.append(
+            pd.read_csv(out / "predictions.csv").drop(columns=["id", "name"], errors="ignore")
+        )
         assert summary(out)["scores"]["test_accuracy"] > 0.8
         assert erase.load_model(out / "model.safetensors").classes_.tolist() == [10, 200, 3000]
     assert set(tables[0]["predicted"]) == {10, 200, 3000}
@@ -507,6 +537,50 @@ def test_a_finished_run_of_another_graph_is_not_called_finished(
     assert f"graph '{other}' instead of '{graph}'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change", ["features", "edges", "training label", "test label"])
+def test_a_finished_run_of_a_changed_graph_is_not_called_finished(
+    change: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "out"), "--method", "label-propagation"]
+    assert main(["fit", str(graph), *out]) == 0
+    data = erase.read_graph(graph)
+    if change == "features":
+        data.x[0, 0] += 1
+    elif change == "edges":
+        data.edge_index = data.edge_index[:, :-1]
+    else:
+        node = 0 if change == "training label" else -1
+        data.y[node] = (data.y[node] + 1) % 3
+    write_graph(data, graph)
+    assert main(["fit", str(graph), *out, "--resume"]) == 2
+    told = capsys.readouterr().err
+    assert f"got {graph}, which has changed since. Leave out --resume" in told
+    assert main(["fit", str(graph), *out]) == 0
+    assert main(["fit", str(graph), *out, "--resume"]) == 0
+
+
+@pytest.mark.parametrize("place", ["_train", "save"])
+def test_a_killed_second_run_leaves_no_mixture_of_two_runs(
+    place: str, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in training, the old results stay without a summary; later, nothing old is left."""
+    out = tmp_path / "out"
+    arguments = ["fit", str(graph), "--out", str(out), "--method", "ce", *SMALL, "--quiet"]
+    assert main(arguments) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(METHODS["ce"], place, interrupt)
+        assert main([*arguments, "--seed", "1"]) == 130
+    after = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert "summary.json" not in after
+    del before["summary.json"]
+    if place == "_train":
+        assert after == before
+    else:
+        assert set(after) == {"predictions.csv", "history.csv", "embeddings.npy"}
+        assert not any(after[name] == before[name] for name in after)
+
+
 ANEW = "erase: interrupted. No checkpoint was kept: the same command starts anew.\n"
 
 
@@ -587,6 +661,8 @@ def command(*arguments: str) -> list[str]:
 
 def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
     size = [
+        "--method",
+        "erase",
         "--set",
         "hidden=64",
         "--set",

@@ -107,8 +107,11 @@ def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[
     assert all(name in told for name in [*METHODS, *NOISES, *RECIPES])
 
 
+@pytest.mark.parametrize("as_module", [False, True])
 @pytest.mark.parametrize("swallows", [False, True])
-def test_ctrl_c_while_torch_is_imported_is_one_line(swallows: bool, tmp_path: Path) -> None:
+def test_ctrl_c_while_torch_is_imported_is_one_line(
+    swallows: bool, as_module: bool, tmp_path: Path
+) -> None:
     """Some libraries turn an interrupt inside their import into an error of their own."""
     started = tmp_path / "started"
     caught = "BaseException" if swallows else "()"
@@ -122,7 +125,7 @@ def test_ctrl_c_while_torch_is_imported_is_one_line(swallows: bool, tmp_path: Pa
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        command("fit", "debian"),
+        [sys.executable, "-m", "erase", "fit", "debian"] if as_module else command("fit", "debian"),
         env=os.environ | {"PYTHONPATH": path},
         stderr=subprocess.PIPE,
         text=True,

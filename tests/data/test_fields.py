@@ -15,10 +15,10 @@ from erase.errors import EraseError
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
-        (None, "a graph; got builtins.NoneType. Pass the torch_geometric Data"),
+        (None, "a graph; got builtins.NoneType. Pass a torch_geometric Data"),
         (
             NodeTask.from_data(path_graph()),
-            "got erase.data.task.NodeTask. Pass the torch_geometric Data",
+            "got erase.data.task.NodeTask. Pass a torch_geometric Data",
         ),
         ("cora", r"'cora'. Read a file with erase\.read_graph"),
     ],

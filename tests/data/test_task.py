@@ -281,3 +281,10 @@ def test_a_task_has_ids_and_names() -> None:
     assert task.node_names == ("a", "b", "c", "d", "e")
     with pytest.raises(EraseError, match="5 node_ids, one each; got 2"):
         NodeTask.of(path_graph(node_ids=[1, 2]))
+
+
+def test_a_task_shows_its_sizes() -> None:
+    task = NodeTask.of(path_graph())
+    line = "<NodeTask: 5 nodes, 4 edges, 2 features, 2 classes, 2 training labels, 1 validation"
+    assert repr(task) == f"{line} labels>"
+    assert "<th>edges</th><td>4</td>" in task._repr_html_()

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Data
 
 from conftest import two_communities
@@ -17,7 +19,7 @@ from erase.data.files import save_arrays
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import METHODS, NodeClassifier, load_model
+from erase.methods import METHODS, LabelPropagation, NodeClassifier, load_model
 from erase.methods.base import (
     COUNT,
     POSITIVE,
@@ -569,3 +571,39 @@ def test_auto_takes_a_gpu_where_there_is_one(
     else:
         with pytest.raises(EraseError, match="Use device='cpu'"):
             resolve_device("cuda")
+
+
+def test_scikit_learn_takes_a_method_for_a_classifier(name: str) -> None:
+    assert is_classifier(METHODS[name]())
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, pd.DataFrame, list])
+def test_arrays_without_edges_are_refused_with_what_to_use(wrap: Any, communities: Data) -> None:
+    x, y = wrap(communities.x.numpy()), communities.y.numpy()
+    remedy = r"expected a graph; got .*erase\.from_arrays\(edges, x=X, y=y\)"
+    with pytest.raises(EraseError, match=remedy):
+        LabelPropagation().fit(x, y)
+    with pytest.raises(ValueError, match=remedy):
+        cross_val_score(LabelPropagation(), x, y)
+
+
+def test_labels_beside_a_graph_are_refused(communities: Data) -> None:
+    with pytest.raises(EraseError, match="a graph that holds its labels; got labels beside it"):
+        LabelPropagation().fit(communities, communities.y)
+
+
+def test_a_fitted_method_shows_what_was_fitted(
+    name: str, communities: Data, tmp_path: Path
+) -> None:
+    model = small(name, seed=3)
+    title = repr(model)
+    assert "fitted" not in title
+    model.fit(communities)
+    assert repr(clone(model)) == title
+    model.save(tmp_path / "model.safetensors")
+    for each in (model, load_model(tmp_path / "model.safetensors")):
+        assert repr(each).startswith(f"<{title}, fitted: 80 nodes, 2 classes")
+        assert ("best epoch" in repr(each)) == bool(model.history_)
+        shown = each._repr_mimebundle_()
+        assert "<th>classes</th><td>2</td>" in shown["text/html"]
+        assert f"<caption>{title.split('(')[0]}(" in shown["text/html"]

@@ -111,7 +111,8 @@ def erase_fit(folder: Path, *torchrun: str, epochs: int = 40) -> list[str]:
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *torchrun),
-        *("-m", "erase", "fit", str(folder / "graph.npz"), "--device", "cpu", *options),
+        *("-m", "erase", "fit", str(folder / "graph.npz"), "--method", "erase"),
+        *("--device", "cpu", *options),
     ]
 
 

@@ -13,6 +13,7 @@ from erase.audit.detectors import DETECTORS
 from erase.audit.out_of_fold import OutOfFold
 from erase.audit.result import Audit
 from erase.audit.run import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
+from erase.audit.storage import load_audit
 
 __all__ = [
     "DEFAULT_METHOD",
@@ -26,6 +27,7 @@ __all__ = [
     "OutOfFold",
     "audit",
     "audit_params",
+    "load_audit",
 ]
 
 

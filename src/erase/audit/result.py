@@ -1,5 +1,6 @@
 """Audit: the answer as data."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
 from erase.audit.decision import Decision, verdicts
+from erase.audit.neighbours import neighbour_evidence
+from erase.data.fields import node_columns
 from erase.data.files import StrPath, write_json, write_table
-from erase.data.labels import encode_labels, label_fields, with_labels
+from erase.data.kinds import Graph, graph_data, relabelled
+from erase.data.labels import encode_labels, label_fields
+from erase.display import fact_table
 from erase.errors import EraseError
 
 
@@ -20,13 +24,14 @@ class Audit:
     """Which given labels are wrong, what they should be, and how sure that is.
 
     Attributes:
-        issues: one row per labelled node, the most suspicious first: ``node``, ``name`` (where the
-            graph names its nodes), ``given``, ``suggested`` (class names), ``quality`` (1: surely
-            right), ``is_issue``, ``verdict`` ("right", "wrong", "can't tell"), ``probability`` (of
-            the suggested class), ``neighbours`` (how many), ``neighbours_agree`` and
-            ``neighbours_suggested`` (share of the labelled neighbours that carry the given and the
-            suggested label; NaN where no neighbour is labelled) and ``neighbours_proba`` (mean
-            probability of the given class over all neighbours; NaN where there is none).
+        issues: one row per labelled node, the most suspicious first: ``node`` (its number), ``id``
+            and ``name`` (where the graph has them), ``given``, ``suggested`` (class names),
+            ``quality`` (1: surely right), ``is_issue``, ``verdict`` ("right", "wrong", "can't
+            tell"), ``probability`` (of the suggested class), ``neighbours`` (how many),
+            ``neighbours_agree`` and ``neighbours_suggested`` (share of the labelled neighbours that
+            carry the given and the suggested label; NaN where no neighbour is labelled) and
+            ``neighbours_proba`` (mean probability of the given class over all neighbours; NaN where
+            there is none).
         class_names: K names.
         label_values: [K] what stands for class k among the graph's labels: a number, or its name.
         pred_probs: [N, K] rows sum to 1; out-of-sample for labelled nodes.
@@ -34,7 +39,8 @@ class Audit:
         decision: about the labelled nodes, in node order.
         embedding: [N, D] of one fold's model.
         edge_index: [2, E] both directions of every edge.
-        node_names: N names, or None.
+        node_names: N names that people read, or None.
+        node_ids: N ids that join the nodes with the user's tables, or None.
         settings: method and its parameters, folds, seed, allowed false alarms, device, versions.
         notes: what was changed when the graph was read, one sentence each.
         seconds: how long it took.
@@ -52,6 +58,7 @@ class Audit:
     settings: dict[str, Any]
     notes: tuple[str, ...]
     seconds: float
+    node_ids: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
         """Return what was found, in a line."""
@@ -59,6 +66,21 @@ class Audit:
             return f"<Audit of {len(self.issues)} labels: it cannot tell which are wrong>"
         flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
         return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
+
+    def _repr_html_(self) -> str:
+        summary, decision = self.summary(), self.decision
+        facts = {key: summary[key] for key in ("nodes", "edges")}
+        facts |= {"classes": len(self.class_names), "given labels": summary["labels"]}
+        if decision.agreement.is_informative:
+            rate = decision.noise_rate
+            facts["wrong labels"] = f"{rate.value:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+        facts |= {
+            "flagged": summary["flagged"],
+            "flagged, with another label suggested": summary["wrong"],
+            "agreement": str(decision.agreement),
+            "method": str(self.settings.get("method", "not recorded")),
+        }
+        return fact_table("Audit", facts)
 
     def clean_labels(self, *, force: bool = False) -> NDArray[Any]:
         """Return the corrected labels [N] as the graph has them: numbers or names.
@@ -87,23 +109,23 @@ class Audit:
         clean[self.given >= 0] = np.where(flagged, corrected, given)
         return clean
 
-    def clean_graph(self, graph: Data, *, force: bool = False) -> Data:
-        """Return a copy of the audited `graph` with its given labels corrected.
+    def clean_graph(self, graph: Graph, *, force: bool = False) -> Graph:
+        """Return a copy of the audited `graph`, of the same kind, with its given labels corrected.
 
         Labels that were not audited, those of test nodes, stay as they are. Raises an EraseError
         where the agreement is not informative: a graph returned as it was would look clean.
 
         Args:
-            graph: the one that was audited.
+            graph: the one that was audited, of any kind that ``NodeTask.of`` takes.
             force: correct the labels all the same, as :meth:`clean_labels` does.
         """
-        y, class_names, values = encode_labels(graph)
+        y, class_names, values = encode_labels(graph_data(graph))
         labels = y.numpy()
-        labelled = self.given >= 0
+        audited = self.given >= 0
         if (
             class_names != self.class_names
-            or len(labels) != len(labelled)
-            or (labels != self.given)[labelled].any()
+            or len(labels) != len(audited)
+            or (labels != self.given)[audited].any()
         ):
             raise EraseError(
                 "the graph that was audited",
@@ -117,8 +139,8 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(labelled, self._clean_classes(force), labels)
-        return with_labels(graph, labels, class_names, values)
+        labels = np.where(audited, self._clean_classes(force), labels)
+        return relabelled(graph, y, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:
         """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
@@ -172,34 +194,74 @@ class Audit:
         }
 
     def save(self, folder: StrPath, *, parquet: bool = False) -> None:
-        """Write ``issues.csv``, ``labels_clean.csv`` and ``summary.json`` into `folder`.
+        """Write the audit into `folder`: files to read, and one for `erase.load_audit`.
 
-        ``labels_clean.csv`` has a row per labelled node: ``node``, ``name``, ``label`` (corrected;
-        empty where it is removed), ``was`` and ``changed``.
+        ``issues.csv`` holds `issues`. ``labels_clean.csv`` has a row per labelled node: ``node``,
+        ``id`` and ``name`` (where the graph has them), ``label`` (corrected; empty where it is
+        removed), ``was`` and ``changed``. ``summary.json`` is :meth:`summary`, and
+        ``audit.safetensors`` the whole audit.
 
         Args:
             folder: made where it is missing.
             parquet: write ``issues.parquet`` too.
         """
+        from erase.audit.storage import FILE, save_audit  # which imports this module
+
         folder = Path(folder)
+        (folder / "summary.json").unlink(missing_ok=True)  # written last: without it, unfinished
         write_table(self.issues, folder / "issues.csv")
         if parquet:
             write_table(self.issues, folder / "issues.parquet")
         write_table(self._label_table(), folder / "labels_clean.csv")
+        save_audit(self, folder / FILE)
         write_json(self.summary(), folder / "summary.json")
 
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)
         names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
         clean, was = self._clean_classes(force=False)[nodes], self.given[nodes]
-        columns: dict[str, Any] = {"node": nodes}
-        if self.node_names is not None:
-            columns["name"] = np.array(self.node_names, dtype=object)[nodes]
+        columns = node_columns(nodes, self.node_ids, self.node_names)
         columns |= {"label": names[clean], "was": names[was], "changed": clean != was}
         return pd.DataFrame(columns)
 
-    def to_html(self, path: StrPath) -> None:
-        """Write the audit as one page that needs no network."""
+    def to_html(self, path: StrPath, *, name: str = "") -> None:
+        """Write the audit as one page that needs no network.
+
+        Args:
+            path: the HTML file.
+            name: of the graph, for the title.
+        """
         from erase.audit.report.audit_page import write_audit_page  # which imports this module
 
-        write_audit_page(self, path)
+        write_audit_page(self, path, name)
+
+
+def issue_table(
+    node_ids: Sequence[Any] | None,
+    node_names: Sequence[str] | None,
+    class_names: Sequence[str],
+    given: NDArray[np.int64],
+    decision: Decision,
+    edge_index: NDArray[np.int64],
+    pred_probs: NDArray[np.float64],
+) -> pd.DataFrame:
+    """Return `Audit.issues`: one row per labelled node, flagged ones first, then by quality."""
+    nodes = np.flatnonzero(given >= 0)
+    suggested = np.full(len(given), -1)
+    suggested[nodes] = decision.suggested
+    evidence = neighbour_evidence(edge_index, given, suggested, pred_probs)
+    names = np.array(class_names, dtype=object)
+    columns = node_columns(nodes, node_ids, node_names) | {
+        "given": names[given[nodes]],
+        "suggested": names[decision.suggested],
+        "quality": decision.quality,
+        "is_issue": decision.is_issue,
+        "verdict": decision.verdict,
+        "probability": decision.posterior.max(1),
+        "neighbours": evidence.neighbours,
+        "neighbours_agree": evidence.agree,
+        "neighbours_suggested": evidence.suggested,
+        "neighbours_proba": evidence.proba,
+    }
+    order = np.lexsort((decision.quality, ~decision.is_issue))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)

@@ -6,15 +6,13 @@ import time
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from erase.audit.decision import Decision, decide
-from erase.audit.neighbours import neighbour_evidence
-from erase.audit.out_of_fold import OutOfFold, out_of_sample
-from erase.audit.result import Audit
+from erase.audit.out_of_fold import out_of_sample
+from erase.audit.result import Audit, issue_table
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import NodeClassifier, build_method, default_params
@@ -79,17 +77,22 @@ def audit(
         seed=seed,
     )
     made = int(out_of_fold.fold.max()) + 1
-    edge_index = task.edge_index.numpy().copy()
+    given, edge_index = out_of_fold.given, task.edge_index.numpy().copy()
+    node_names = None if task.node_names is None else tuple(task.node_names)
+    node_ids = None if task.node_ids is None else tuple(task.node_ids)
     return Audit(
-        issues=_issues(task, out_of_fold, decision, edge_index, pred_probs),
+        issues=issue_table(
+            node_ids, node_names, task.class_names, given, decision, edge_index, pred_probs
+        ),
         class_names=task.class_names,
         label_values=task.label_values,
         pred_probs=pred_probs,
-        given=out_of_fold.given,
+        given=given,
         decision=decision,
         embedding=out_of_fold.embedding,
         edge_index=edge_index,
-        node_names=None if task.node_names is None else tuple(task.node_names),
+        node_names=node_names,
+        node_ids=node_ids,
         settings={
             "method": type(model).__name__,
             "parameters": model.get_params(deep=False),
@@ -103,7 +106,7 @@ def audit(
                 "python": platform.python_version(),
             },
         },
-        notes=(*task.notes, *_notes(task, out_of_fold.given, folds, made), *_doubt(decision)),
+        notes=(*task.notes, *_notes(task, given, folds, made), *_doubt(decision)),
         seconds=time.perf_counter() - start,
     )
 
@@ -126,38 +129,6 @@ def _model(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifi
         model = build_method(method, seed=seed, device=device, **audit_params(method))
     model.check_params()
     return model
-
-
-def _issues(
-    task: NodeTask,
-    out_of_fold: OutOfFold,
-    decision: Decision,
-    edge_index: NDArray[np.int64],
-    pred_probs: NDArray[np.float64],
-) -> pd.DataFrame:
-    """Return one row per labelled node, flagged ones first, then by quality."""
-    nodes = np.flatnonzero(out_of_fold.given >= 0)
-    suggested = np.full(task.num_nodes, -1)
-    suggested[nodes] = decision.suggested
-    evidence = neighbour_evidence(edge_index, out_of_fold.given, suggested, pred_probs)
-    class_names = np.array(task.class_names, dtype=object)
-    columns: dict[str, Any] = {"node": nodes}
-    if task.node_names is not None:
-        columns["name"] = np.array(task.node_names, dtype=object)[nodes]
-    columns |= {
-        "given": class_names[out_of_fold.given[nodes]],
-        "suggested": class_names[decision.suggested],
-        "quality": decision.quality,
-        "is_issue": decision.is_issue,
-        "verdict": decision.verdict,
-        "probability": decision.posterior.max(1),
-        "neighbours": evidence.neighbours,
-        "neighbours_agree": evidence.agree,
-        "neighbours_suggested": evidence.suggested,
-        "neighbours_proba": evidence.proba,
-    }
-    order = np.lexsort((decision.quality, ~decision.is_issue))
-    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
 
 def _doubt(decision: Decision) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from torch_geometric.data import Data
 
 from erase.audit import Audit, audit
@@ -171,5 +172,5 @@ def demo_page(demo: Demo) -> dict[str, Any]:
             for row in suspects.itertuples(index=False)
         ],
         "files": _FILES,
-        "methods": [repr(model) for model in demo.models.values()],
+        "methods": [repr(clone(model)) for model in demo.models.values()],
     }

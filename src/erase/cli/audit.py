@@ -60,8 +60,8 @@ def audit_graph(
     """Find wrong labels, and suggest what they should be.
 
     Compares every given label with the prediction of a model that was not trained on it. Writes
-    issues.csv (the labels, most suspicious first), labels_clean.csv, summary.json, and report.html,
-    a page to look through them.
+    issues.csv (the labels, most suspicious first), labels_clean.csv, summary.json, report.html, a
+    page to look through them, and audit.safetensors, which erase.load_audit reads in Python.
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
@@ -95,6 +95,7 @@ def audit_graph(
             progress=not quiet,
         )
     found = replace(found, settings={"graph": graph, **found.settings})
+    (out / "report.html").unlink(missing_ok=True)  # of an audit before
     found.save(out, parquet=parquet)
     summary = found.summary()
     if task.hidden_labels:
@@ -108,7 +109,7 @@ def audit_graph(
         write_json(summary, out / "summary.json")
         shown.insert(1, detection_text(noise, summary["scores"]))
     output.message("Writing the page …")
-    found.to_html(out / "report.html")
+    found.to_html(out / "report.html", name=name)
     last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
     output.report(summary, "\n\n".join(shown), last)
 
@@ -131,7 +132,7 @@ def _issue_table(found: "Audit", rows: int = 10) -> str:
     worst = found.issues[found.issues["is_issue"]].head(rows)
     if worst.empty:
         return "No label is suspicious enough to be flagged."
-    node = "name" if "name" in worst else "node"
+    node = next(key for key in ("name", "id", "node") if key in worst)
     columns = [node, "given", "suggested", "quality", "neighbours", "neighbours_agree"]
     shown = worst[columns].rename(columns={"neighbours_agree": "agree"})
     return str(shown.to_string(index=False, float_format="{:.2f}".format, na_rep="–"))

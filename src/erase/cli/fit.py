@@ -1,8 +1,10 @@
 """``erase fit``."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from hashlib import sha256
 from json import dumps, loads
+from os import sysconf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,27 +23,23 @@ if TYPE_CHECKING:
     from erase.data.task import NodeTask
     from erase.methods import NodeClassifier
 
+_RESULTS = ("predictions.csv", "history.csv", "embeddings.npy", "model.safetensors")
+
 
 def fit_method(
     graph: options.Graph,
     *,
     method: Annotated[
-        str | None,
-        options.choice(
-            "methods",
-            "Method to train. By default relabelling, or erase where --preset, --clean, a "
-            "parameter that only erase has, a folder written by `erase convert`, or several "
-            "processes ask for it. Methods",
-        ),
-    ] = None,
+        str, options.choice("methods", "Method to train, whatever the other options. Methods")
+    ] = "relabelling",
     preset: Annotated[
         str | None,
         options.choice(
             "presets",
-            "Preset of ERASE. reference, the default, yields the published numbers; paper has the "
-            "formulas as printed; relabelled takes its semantic labels from relabelling. Where "
-            "GRAPH is the name of a dataset of the paper, its settings are used; a file has none. "
-            "Presets",
+            "Preset of ERASE, with --method erase. reference, the default, yields the published "
+            "numbers; paper has the formulas as printed; relabelled takes its semantic labels from "
+            "relabelling. Where GRAPH is the name of a dataset of the paper, its settings are "
+            "used; a file has none. Presets",
         ),
     ] = None,
     settings: options.Settings,
@@ -68,7 +66,8 @@ def fit_method(
         bool,
         typer.Option(
             "--clean",
-            help="Audit the labels first, as `erase audit` does, and train on the corrected ones.",
+            help="Audit the labels first, as `erase audit` does, and train on the corrected ones. "
+            "In Python: model.fit(erase.audit(graph).clean_graph(graph)).",
         ),
     ] = False,
     resume: Annotated[
@@ -87,8 +86,10 @@ def fit_method(
 ) -> None:
     """Train a method on a graph, and save its predictions.
 
-    Writes predictions.csv, embeddings.npy, history.csv, model.safetensors and summary.json. Started
-    by torchrun, several processes train one model; the first one writes and prints.
+    Writes predictions.csv, embeddings.npy, history.csv, model.safetensors and summary.json. In
+    predictions.csv, use the column predicted for new and unlabelled nodes, and corrected for
+    labelled ones: it takes the given label into account. Started by torchrun, several processes
+    train one model, of a method with batch_size; the first one writes and prints.
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
@@ -103,10 +104,16 @@ def fit_method(
             raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
         output = Output(json, quiet or rank() > 0)
         truth, graph_name = options.load_graph(graph)
-        method = method or _default_method(graph, preset, settings, clean)
+        if preset not in (None, "reference") and method != "erase":
+            raise EraseError(
+                f"--preset with --method erase, not {method}",
+                f"--preset {preset}",
+                "Add --method erase, or leave out --preset.",
+            )
         model = options.method_from_options(
             method, preset or "reference", graph, settings, seed, device
         )
+        _check_scale(model, graph, method, count(), output)
         protocol = Protocol(
             draw or "redrawn",
             validation or ("noisy" if model.trains_on_validation else "clean"),
@@ -120,11 +127,13 @@ def fit_method(
             )
         out = out or Path("out") / f"{graph_name}-{method}"
         checkpoint = out / "checkpoint.safetensors"
+        task = NodeTask.of(given)
         asked = {
             "graph": graph,
             **model.settings(),
             "noise": noise,
             "protocol": vars(protocol) if noise else None,
+            "graph_sha256": _graph_digest(task, truth),
         }
         if resume and not checkpoint.exists() and (out / "summary.json").exists():
             _check_same_run(out / "summary.json", asked, clean=clean)
@@ -133,11 +142,12 @@ def fit_method(
                 "Without --resume it is made anew."
             )
             return
-        task = NodeTask.of(given)
         out.mkdir(parents=True, exist_ok=True)  # fails before training where it cannot be written
         resume = resume or was_restarted()
-        if not resume and rank() == 0:
-            checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
+        if rank() == 0:
+            (out / "summary.json").unlink(missing_ok=True)  # a folder without it is unfinished
+            if not resume:
+                checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
 
         def hint() -> str:
             if model.keeps_checkpoints and checkpoint.exists():
@@ -170,19 +180,53 @@ def fit_method(
             _write_results(model, truth, given, out)
             write_json(summary, out / "summary.json")
             checkpoint.unlink(missing_ok=True)
-            output.report(summary, score_table({method: scores}), f"Results are in {out}.")
+            last = (
+                f"Results are in {out}. In predictions.csv, use the column predicted for "
+                "unlabelled nodes and corrected for labelled ones."
+            )
+            output.report(summary, score_table({method: scores}), last)
 
 
-def _default_method(graph: str, preset: str | None, settings: Sequence[str], clean: bool) -> str:
-    """Return the method to train where none is named."""
+def _check_scale(
+    model: "NodeClassifier", graph: str, method: str, processes: int, output: Output
+) -> None:
+    """Refuse, or note, a method that needs the whole graph where it may be too large for that."""
     from erase.data.folder import is_folder
-    from erase.methods import default_params
-    from erase.training.processes import count
 
-    asked = {setting.partition("=")[0] for setting in settings}
-    only_erase = default_params("erase").keys() - default_params("relabelling").keys()
-    needs_erase = preset is not None or clean or count() > 1 or is_folder(graph)
-    return "erase" if needs_erase or asked & only_erase else "relabelling"
+    remedy = "--method erase --set batch_size=1000"
+    if processes > 1 and "batch_size" not in model.get_params(deep=False):
+        raise EraseError(
+            "a method that several processes can train", f"--method {method}", f"Use {remedy}."
+        )
+    if not is_folder(graph) or model.get_params(deep=False).get("batch_size"):
+        return
+    size = sum(file.stat().st_size for file in Path(graph).iterdir())
+    if size > _memory():
+        raise EraseError(
+            f"a graph that fits into {_memory() / 1e9:.0f} GB of memory, for --method {method}",
+            f"a folder of {size / 1e9:.0f} GB",
+            f"Train on samples of it: {remedy}.",
+        )
+    output.message(
+        f"Note: {method} reads the whole folder into memory. A graph larger than the memory needs "
+        f"{remedy}."
+    )
+
+
+def _graph_digest(task: "NodeTask", truth: "Data") -> str:
+    """Return a SHA-256 of what is trained on and of the labels it is scored by."""
+    from erase.data.labels import encode_labels
+    from erase.data.task import fingerprint
+
+    y, class_names, values = encode_labels(truth)
+    digest = sha256(fingerprint([task]).encode())
+    digest.update(y.numpy().tobytes() + repr((class_names, values.tolist())).encode())
+    return digest.hexdigest()
+
+
+def _memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
 
 
 def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) -> None:
@@ -191,9 +235,15 @@ def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) ->
 
     before = read_json(finished)
     before["clean"] = before.get("clean") is not None
-    wanted = loads(dumps({**asked, "clean": clean}))
+    wanted = {"clean": clean, **loads(dumps(asked))}
     del wanted["device"]  # does not change the result
     for name, value in wanted.items():
+        if value != before.get(name) and name == "graph_sha256":
+            raise EraseError(
+                f"--resume with the graph of the finished run in {finished.parent}",
+                f"{asked['graph']}, which has changed since",
+                "Leave out --resume to train on the changed graph, or choose another --out.",
+            )
         if value != before.get(name):
             raise EraseError(
                 f"--resume with the settings of the finished run in {finished.parent}",
@@ -240,6 +290,8 @@ def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: P
 
     from erase.data.files import atomic_write, write_table
 
+    for name in _RESULTS:  # of a run before: one that is killed leaves no mixture
+        (out / name).unlink(missing_ok=True)
     write_table(_predictions(model, truth, given), out / "predictions.csv")
     columns = None if model.history_ else ["epoch", "loss"]  # some methods have no epochs
     write_table(pd.DataFrame(model.history_, columns=columns), out / "history.csv")
@@ -249,11 +301,16 @@ def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: P
 
 
 def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.DataFrame":
-    """Return a row for each node: its given label, its predicted one, and the probability."""
+    """Return a row for each node: its given label, its predicted one, and the corrected one.
+
+    ``predicted`` is for nodes without a label. ``corrected`` is the method's own label, which for
+    relabelling and ERASE takes the given one into account; other methods repeat the prediction.
+    """
     import numpy as np
     import pandas as pd
     import torch
 
+    from erase.data.fields import field, node_columns
     from erase.data.labels import encode_labels
     from erase.data.splits import read_splits
     from erase.methods import Relabelling
@@ -263,14 +320,12 @@ def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.D
     y = torch.where(splits.train | splits.val, y, -1)
     shown = np.array([*class_names, ""])  # -1, unknown, is the last
     proba = model.predict_proba()
-    columns: dict[str, Any] = {"node": np.arange(len(proba))}
-    if getattr(truth, "node_names", None) is not None:
-        columns["name"] = list(truth.node_names)
-    columns |= {
+    ids, names = field(truth, "node_ids"), field(truth, "node_names")
+    columns = node_columns(np.arange(len(proba)), ids, names) | {
         "given": shown[y.numpy()],
         "predicted": shown[proba.argmax(1)],
         "probability": proba.max(1),
-        "semantic": shown[model.fit_.outcome.labels.numpy()],
+        "corrected": shown[model.fit_.outcome.labels.numpy()],
     }
     if isinstance(model, Relabelling):
         columns["quality"] = model.quality_  # of the given label

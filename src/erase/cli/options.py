@@ -150,10 +150,25 @@ def method_from_options(
 
     changes: dict[str, Any] = {"seed": seed, "device": device}
     known = {key: value for key, value in default_params(name).items() if key not in changes}
+    _refuse_settings_of_others(name, known, settings)
     changes |= parse_settings(settings, known)
     method = build_method(name, preset, dataset_name(graph), **changes)
     method.check_params()
     return method
+
+
+def _refuse_settings_of_others(name: str, known: Collection[str], settings: Sequence[str]) -> None:
+    """Raise an EraseError for a --set that the method does not have, where another has it."""
+    from erase.methods import METHODS, default_params
+
+    keys = [setting.partition("=")[0] for setting in settings]
+    for key in (key for key in keys if key not in (*known, "seed", "device")):
+        if owners := [other for other in METHODS if key in default_params(other)]:
+            raise EraseError(
+                f"--set with a parameter of {name}: {', '.join(known)}",
+                f"--set {key}, which belongs to {', '.join(owners)}",
+                f"Add --method {owners[0]}, or leave out --set {key}.",
+            )
 
 
 def parse_settings(settings: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:

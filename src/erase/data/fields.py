@@ -15,21 +15,13 @@ from erase.errors import EraseError
 def field(data: Data, name: str) -> Any:
     """Return `data[name]`, or None; getattr would answer with what PyG infers."""
     if not isinstance(data, Data):
-        raise not_a_graph(
-            data,
-            "Pass the torch_geometric Data that holds the labels: a NodeTask has none to test on, "
-            "and other graphs become a Data with erase.from_networkx or erase.from_tables.",
-        )
+        raise not_a_graph(data)
     if name not in data:
         return None
     return data[name]
 
 
-def not_a_graph(
-    given: Any,
-    remedy: str = "Pass a torch_geometric Data, a networkx graph or two pandas tables (nodes, edges"
-    "); arrays go through erase.from_arrays.",
-) -> EraseError:
+def not_a_graph(given: Any) -> EraseError:
     """Return the error that says what a graph can be given as."""
     if isinstance(given, str | os.PathLike):
         return EraseError(
@@ -43,7 +35,12 @@ def not_a_graph(
             "a HeteroData",
             "Convert it: data.to_homogeneous().",
         )
-    return EraseError("a graph", f"{type(given).__module__}.{type(given).__name__}", remedy)
+    return EraseError(
+        "a graph",
+        f"{type(given).__module__}.{type(given).__name__}",
+        "Pass a torch_geometric Data, a NodeTask, a networkx graph or two pandas tables (nodes, "
+        "edges). Arrays become a graph with erase.from_arrays(edges, x=X, y=y).",
+    )
 
 
 def to_tensor(given: Any, name: str = "values") -> Tensor:
@@ -124,6 +121,18 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise EraseError(f"{key} as a list of names", f"{given!r}", "Give a list, a name each.")
     return tuple(map(str, given))
+
+
+def node_columns(
+    nodes: np.ndarray[Any, Any], ids: Sequence[Any] | None, names: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the columns that say which `nodes` [n] rows are about: node, and id, name if known."""
+    columns: dict[str, Any] = {"node": nodes}
+    if ids is not None:
+        columns["id"] = [ids[i] for i in nodes.tolist()]
+    if names is not None:
+        columns["name"] = np.array([names[i] for i in nodes.tolist()], dtype=object)
+    return columns
 
 
 def mark_checked(data: Data) -> None:

@@ -52,6 +52,7 @@ from erase.data.conversion import from_arrays, read_networkx
 from erase.data.edges import edge_ends, edge_weights
 from erase.data.fields import to_tensor
 from erase.data.folder import is_folder, open_folder
+from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, label_fields, merge_misspellings
 from erase.data.matrices import feature_matrix
 from erase.data.splits import SPLIT_WORDS, split_mask
@@ -355,13 +356,18 @@ def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame, id: str | No
         )
 
 
-def write_graph(data: Data, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
+def write_graph(graph: Any, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
     """Write what `read_graph` reads back: ``FILE.npz``, or a folder of two `tables`.
 
     Edges, features, labels (test labels too), splits and names are kept. A folder of tables keeps
     the names of classes rather than their numbers; for large graphs there is `write_folder`.
+
+    Args:
+        graph: a PyG ``Data``, or anything ``NodeTask.of`` takes.
+        path: ``FILE.npz``, or the folder.
+        tables: format of the tables in a folder.
     """
-    path = Path(path)
+    path, data = Path(path), graph_data(graph)
     if path.suffix == ".npz":
         arrays = _npz_arrays(data)
         with atomic_write(path, "wb") as file:

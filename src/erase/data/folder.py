@@ -40,6 +40,7 @@ from torch_geometric.data import Data
 from erase.data.edges import edge_ends, edge_notes, edge_weights, refuse_strangers
 from erase.data.features import note_if_sparse, refuse_infinite
 from erase.data.fields import Names, field, mark_checked, read_names, to_tensor, was_checked
+from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, label_fields, own_numbers
 from erase.data.matrices import feature_matrix
 from erase.data.splits import SPLIT_WORDS, node_mask, split_mask
@@ -195,16 +196,17 @@ def _mapped_csr(width: int, indptr: Array, indices: Array, values: Array) -> Ten
     )
 
 
-def write_folder(data: Data, path: StrPath) -> None:
+def write_folder(graph: Any, path: StrPath) -> None:
     """Write a graph, test labels included, as a folder that `read_graph` opens without reading.
 
     The edges are written as `NodeTask` holds them: undirected, sorted, without self-loops. Besides
-    `data` itself, memory does not grow with the graph.
+    `graph` itself, memory does not grow with the graph.
 
     Args:
-        data: what `NodeTask.from_data` takes; it need not have a training label.
+        graph: a PyG ``Data``, or anything ``NodeTask.of`` takes; it need not have a training label.
         path: the folder; an older graph's folder of that name is replaced, nothing else is.
     """
+    data = graph_data(graph)
     y, class_names, values = encode_labels(data)
     n = y.numel()
     names = read_names(data, "node_names", n)

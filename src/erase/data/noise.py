@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from erase.data.labels import encode_labels, with_labels
+from erase.data.kinds import Graph, graph_data, relabelled
+from erase.data.labels import encode_labels
 from erase.data.node_noise import (
     Labelled,
     NodeNoise,
@@ -166,21 +167,22 @@ def published_draw(y: Classes, num_classes: int, kind: str, rate: float) -> Clas
 
 
 def corrupt(
-    data: Data,
+    graph: Graph,
     noise: str | Matrix = "symmetric",
     rate: float | None = None,
     seed: int = 0,
     *,
     on: Where = "train",
     draw: Draw = "redrawn",
-) -> Data:
+) -> Graph:
     """Return a copy of a graph with wrong labels, and no label outside the given splits.
 
-    The copy has ``y = -1`` (for names: ``""``) wherever no label is given: it is what a method may
-    see. Nodes keep their order, so ``copy.y != data.y`` inside the training mask are the errors.
+    The copy is of the kind of `graph`. It has no label (in a Data ``y = -1``, for names ``""``)
+    wherever none is given: it is what a method may see. Nodes keep their order, so
+    ``copy.y != graph.y`` inside the training mask are the errors.
 
     Args:
-        data: a graph with clean labels.
+        graph: with clean labels: a PyG ``Data``, or anything ``NodeTask.of`` takes.
         noise: a name in :data:`NOISES`, or your own matrix ``[true, given]`` [K, K], whose rows
             and columns are the classes in order: `class_names`, else the sorted labels.
         rate: φ, the expected share of wrong labels; None with your own matrix. Instance noise has
@@ -190,6 +192,7 @@ def corrupt(
             with the first.
         draw: "redrawn" from the seed, or "fixed": the published draw, whatever the seed.
     """
+    data = graph_data(graph)
     y, class_names, values = encode_labels(data)
     k = len(class_names)
     given = y.numpy().copy()
@@ -201,7 +204,7 @@ def corrupt(
     noisy = np.flatnonzero(seen & (train.numpy() if on == "train" else True))
     given[noisy] = _draw(data, given, noisy, k, noise, rate, seed, draw)
     given[~seen] = -1
-    return with_labels(data, given, class_names, values)
+    return relabelled(graph, y, given, class_names, values)
 
 
 def _draw(

@@ -9,7 +9,6 @@ constructor, `NodeTask.from_data`, checks it. The user's object is never written
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,14 +24,24 @@ from erase.data.contract import FeatureContract
 from erase.data.conversion import from_arrays, from_networkx
 from erase.data.edges import undirected_edges
 from erase.data.features import has_features, node_features
-from erase.data.fields import field, first_true, node_title, not_a_graph, read_names, was_checked
-from erase.data.labels import encode_labels, misspelling_note
+from erase.data.fields import (
+    field,
+    first_true,
+    mark_checked,
+    node_title,
+    not_a_graph,
+    read_names,
+    was_checked,
+)
+from erase.data.kinds import graph_data
+from erase.data.labels import encode_labels, misspelling_note, with_labels
 from erase.data.splits import read_splits
 from erase.data.tables import from_tables
+from erase.display import Facts, fact_line, fact_table
 from erase.errors import EraseError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeTask:
     """A graph with the labels a method is given, and no others.
 
@@ -82,6 +91,23 @@ class NodeTask:
                 f"a label at {node_title(first_true(outside), self.node_names)}",
                 "Build tasks with NodeTask.from_data, which drops such labels.",
             )
+
+    def __repr__(self) -> str:
+        """Return the sizes of the graph, in a line."""
+        return fact_line("NodeTask", self._facts())
+
+    def _repr_html_(self) -> str:
+        return fact_table("NodeTask", self._facts())
+
+    def _facts(self) -> Facts:
+        return {
+            "nodes": self.num_nodes,
+            "edges": self.num_edges // 2,
+            "features": self.num_features,
+            "classes": self.num_classes,
+            "training labels": int(self.train_mask.sum()),
+            "validation labels": int(self.val_mask.sum()),
+        }
 
     @property
     def num_nodes(self) -> int:
@@ -141,19 +167,39 @@ class NodeTask:
                 it; other graphs are refused where their features are not the same.
         """
         if not isinstance(graph, NodeTask):
-            networkx = sys.modules.get("networkx")
-            if networkx is not None and isinstance(graph, networkx.Graph):
-                graph = from_networkx(graph, contract=_of_table(contract))
-            elif isinstance(graph, tuple) and len(graph) == 2:
-                graph = from_tables(*graph, contract=_of_table(contract))
-            elif not isinstance(graph, Data):
-                raise not_a_graph(graph)
-            task = cls.from_data(graph, labelled=labelled)
+            data = graph_data(graph, contract=_of_table(contract))
+            task = cls.from_data(data, labelled=labelled)
         else:
             task = graph if labelled else graph.without_labels()
         if contract is not None:
             contract.check(task.feature_contract)
         return task
+
+    def to_data(self) -> Data:
+        """Return the graph as a PyG Data: its features, edges, given labels, splits and names.
+
+        It has no test labels, which a task does not hold.
+        """
+        data = Data(x=self.x, edge_index=self.edge_index, notes=list(self.notes))
+        data = with_labels(data, self.y.numpy(), self.class_names, self.label_values)
+        data.train_mask, data.val_mask = self.train_mask, self.val_mask
+        for name in ("node_names", "node_ids", "edge_weight"):
+            if (value := getattr(self, name)) is not None:
+                data[name] = value
+        if self.contract is not None:
+            data.feature_contract = self.contract.to_dict()
+        mark_checked(data)
+        if self.edge_is_given is not None:
+            data.directed, data.edge_index = True, self.edge_index[:, self.edge_is_given]
+            if self.edge_weight is not None:
+                data.edge_weight = self.edge_weight[self.edge_is_given]
+        return data
+
+    def with_classes(self, y: Tensor) -> NodeTask:
+        """Return the same graph with other classes `y` [N], -1 where a label is removed."""
+        known = y >= 0
+        train, val = self.train_mask & known, self.val_mask & known
+        return replace(self, y=y.where(train | val, -1), train_mask=train, val_mask=val)
 
     def without_labels(self) -> NodeTask:
         """Return the same graph without any label, to predict on."""

@@ -90,11 +90,20 @@ def load_model(path: str | PathLike[str]) -> NodeClassifier:
 
 
 __all__ = [
+    "APL",
     "ERASE",
+    "GCE",
+    "MCR2",
     "METHODS",
+    "PIGNN",
+    "RTGNN",
+    "CoDis",
     "CrossEntropy",
+    "CrossEntropyGCN",
+    "LabelPropagation",
     "NodeClassifier",
     "Relabelling",
+    "SmoothedLogReg",
     "build_method",
     "default_params",
     "load_model",

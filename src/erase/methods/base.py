@@ -13,13 +13,15 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import ClassifierTags
 from torch import Tensor
-from torch_geometric.data import Data
 
 from erase.data.files import load_arrays, save_arrays
+from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, refuse_other_labels
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
+from erase.display import Facts, fact_line, fact_table
 from erase.errors import EraseError
 from erase.training.loop import Fit, Loop, Outcome
 
@@ -222,6 +224,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(
         self,
         graph: Any,
+        y: None = None,
         *,
         checkpoint: str | PathLike[str] | None = None,
         resume: bool = False,
@@ -234,12 +237,19 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
         Args:
             graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
+            y: refused. Labels are part of the graph; scikit-learn passes them apart.
             checkpoint: file for the state of the run, written every few seconds.
             resume: continue an interrupted run from `checkpoint`, to the same result.
             progress: show notes about the graph, epochs, loss and time left.
         """
         self.check_params()
         task = NodeTask.of(graph)
+        if y is not None:
+            raise EraseError(
+                "a graph that holds its labels",
+                "labels beside it",
+                "Leave out y, or make the graph with erase.from_arrays(edges, x=X, y=y).",
+            )
         if progress:
             for note in task.notes:
                 print(f"Note: {note}", file=sys.stderr)
@@ -329,15 +339,16 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         embedding = self._fitted().outcome.embedding.numpy()
         return embedding.copy() if copy else embedding
 
-    def score(self, graph: Data) -> float:
+    def score(self, graph: Any) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
         Without a test mask, on all labelled nodes outside the training and validation masks. A node
         whose class was not in the fit counts as an error. Labels of another kind, such as names
         instead of numbers, or without any class of the fit are refused.
         """
-        y, _, values = encode_labels(graph)
-        nodes = read_splits(graph, y).test & (y >= 0)
+        data = graph_data(graph)
+        y, _, values = encode_labels(data)
+        nodes = read_splits(data, y).test & (y >= 0)
         predicted = self.predict()
         if len(predicted) != y.numel():
             raise EraseError(
@@ -417,6 +428,33 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         self.labels_ = classes[fit.outcome.labels.numpy()]
         self.history_ = fit.history
         self.best_epoch_ = fit.best_epoch
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: this is a classifier, whose labels are part of the graph."""
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
+    def __repr__(self) -> str:
+        """Return the parameters that differ from the defaults, and what was fitted."""
+        title: str = super().__repr__()
+        return fact_line(f"{title}, fitted", facts) if (facts := self._facts()) else title
+
+    def _repr_html_(self) -> str:
+        return fact_table(super().__repr__(), self._facts())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _facts(self) -> Facts:
+        fit: Fit | None = getattr(self, "fit_", None)
+        if fit is None:
+            return {}
+        nodes, classes = fit.outcome.proba.shape
+        facts: dict[str, int | str] = {"nodes": nodes, "classes": classes}
+        if fit.history:
+            facts["best epoch"] = f"{fit.best_epoch} of {len(fit.history)}"
+        return facts
 
     def _fitted(self) -> Fit:
         fit: Fit | None = getattr(self, "fit_", None)

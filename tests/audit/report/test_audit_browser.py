@@ -728,7 +728,7 @@ def test_hostile_names_are_shown_as_they_are(show: Callable[..., Any], tmp_path:
     audit = planted_audit(40, classes, node_names=tuple(names), unlabelled=0.0)
     write_audit_page(audit, path, name="<script>alert(5)</script>")
     page = show(path)
-    assert page.title() == "Which labels are wrong? <script>alert(5)</script>"
+    assert page.title() == "Audit of <script>alert(5)</script>"
     page.select_option("#filter-verdict", "any")
     page.fill("#query", "script")
     settled(page)

@@ -478,7 +478,7 @@ def test_the_file_needs_nothing_else_and_runs_nothing_else(tmp_path: Path, audit
     content = path.read_text(encoding="utf-8")
     assert content.startswith("<!DOCTYPE html>")
     assert content.endswith("</html>\n")
-    assert "<title>Which labels are wrong? towns &amp; &lt;b&gt;</title>" in content
+    assert "<title>Audit of towns &amp; &lt;b&gt;</title>" in content
     assert set(re.findall(r"https?://[^\"'\s)]+", content)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")", content)
     module = content[content.index('<script type="module">') + 22 : content.rindex("</script>")]
@@ -521,7 +521,7 @@ def test_hostile_names_stay_texts(tmp_path: Path) -> None:
 def test_small_and_clean_graphs_have_a_page(changes: dict[str, Any]) -> None:
     audit = planted_audit(**changes)
     page = audit_page.audit_page(replace(audit, settings={}, notes=()))
-    assert "Which labels are wrong?" in words(page)
+    assert "Audit of a graph" in words(page)
     assert len(unpacked(page)["id"]) == changes["nodes"]
 
 

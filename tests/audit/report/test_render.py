@@ -67,7 +67,7 @@ def test_tags_are_balanced_and_the_page_has_its_parts() -> None:
     outline = Outline(render("audit.html", **page))
     assert outline.all("html") == [{"lang": "en"}]
     assert len(outline.all("main")) == 1
-    assert outline.inside("h1") == outline.inside("title") == ["Which labels are wrong? towns"]
+    assert outline.inside("h1") == outline.inside("title") == ["Audit of towns"]
     headings = [text for text in outline.inside("h2") if text.strip()]
     links = [a["href"] for a in outline.all("a")][1 : 1 + len(headings)]
     anchors = [section["id"] for section in outline.all("section")]

@@ -1,5 +1,6 @@
 """The page of an audit: one HTML file to look through suspicious labels, without a network."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def write_audit_page(audit: Audit, path: StrPath, name: str = "") -> None:
     Args:
         audit: what is shown.
         path: the HTML file.
-        name: of the graph, for the title.
+        name: of the graph, for the title; by default that of the file it came from, where known.
     """
     write_page(path, render("audit.html", **audit_page(audit, name)))
 
@@ -32,7 +33,7 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
     decision, settings = audit.decision, audit.settings
     flagged = decision.is_issue
     return {
-        "title": f"Which labels are wrong? {name}".rstrip(),
+        "title": f"Audit of {name or _graph_name(audit)}",
         "nodes": len(audit.given),
         "edges": audit.edge_index.shape[1] // 2,
         "labels": len(audit.issues),
@@ -57,6 +58,11 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         ],
         "data": page_data(audit, seed=int(settings.get("seed", 0))),
     }
+
+
+def _graph_name(audit: Audit) -> str:
+    graph = audit.settings.get("graph")
+    return "a graph" if graph is None else Path(graph).stem
 
 
 def expected_errors(given: NDArray[np.int64], decision: Decision) -> NDArray[np.float64]:

@@ -1,0 +1,112 @@
+"""A saved audit is loaded as it was, and continues to work."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import erase
+from conftest import meaningless_graph, two_communities
+from erase.audit import Decision
+from erase.data.files import save_arrays
+from erase.errors import EraseError
+
+
+def named_numbers() -> Any:
+    graph = two_communities(size=40, classes=3)
+    graph.y = torch.tensor([10, 200, 3000])[graph.y]
+    graph.node_names = [f"node “{i}”" for i in range(120)]
+    graph.node_ids = list(range(1000, 1120))
+    return graph
+
+
+def networkx_graph() -> Any:
+    graph = nx.barbell_graph(20, 0)
+    labels = ["left"] * 20 + ["right"] * 20
+    labels[2] = "right"
+    nx.set_node_attributes(graph, dict(enumerate(labels)), "label")
+    return graph
+
+
+GRAPHS = {
+    "plain": two_communities,
+    "named": named_numbers,
+    "networkx": networkx_graph,
+    "meaningless": meaningless_graph,
+}
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("method", ["label-propagation", "ce"])
+def test_a_loaded_audit_is_the_one_that_was_saved(kind: str, method: str, tmp_path: Path) -> None:
+    graph = GRAPHS[kind]()
+    model = erase.methods.build_method(method, device="cpu")
+    if method == "ce":
+        model.set_params(epochs=3, hidden=8, heads=2)
+    found = erase.audit(graph, method=model, folds=3)
+    found.save(tmp_path / "audit")
+    for path in (tmp_path / "audit", tmp_path / "audit" / "audit.safetensors"):
+        again = erase.load_audit(path)
+        pd.testing.assert_frame_equal(again.issues, found.issues)
+        for each in fields(Decision):
+            mine, theirs = getattr(again.decision, each.name), getattr(found.decision, each.name)
+            np.testing.assert_array_equal(mine, theirs)
+            assert np.asarray(mine).dtype == np.asarray(theirs).dtype
+        for name in ("label_values", "pred_probs", "given", "embedding", "edge_index"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+        for name in ("class_names", "node_names", "node_ids", "notes", "settings", "seconds"):
+            assert getattr(again, name) == getattr(found, name)
+        np.testing.assert_equal(again.summary(), found.summary())
+        assert repr(again) == repr(found)
+        np.testing.assert_array_equal(
+            again.clean_labels(force=True), found.clean_labels(force=True)
+        )
+
+
+@pytest.mark.parametrize("kind", ["plain", "named", "networkx"])
+def test_a_loaded_audit_cleans_the_graph_and_writes_the_page(kind: str, tmp_path: Path) -> None:
+    graph = GRAPHS[kind]()
+    if kind != "networkx":
+        graph = erase.corrupt(graph, "symmetric", 0.2, on="train+val")
+    found = erase.audit(graph, method="label-propagation")
+    found.save(tmp_path)
+    again = erase.load_audit(tmp_path)
+    for each, name in ((found, "first.html"), (again, "second.html")):
+        each.to_html(tmp_path / name)
+    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
+    mine, theirs = (each.clean_graph(graph, force=True) for each in (again, found))
+    assert type(mine) is type(graph)
+    read = erase.NodeTask.of
+    assert torch.equal(read(mine).y, read(theirs).y)
+    assert not torch.equal(read(mine).y, read(graph).y)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EraseError, match="an existing file or folder"):
+        erase.load_audit(tmp_path)
+    erase.methods.LabelPropagation().fit(two_communities()).save(tmp_path / "model.safetensors")
+    with pytest.raises(EraseError, match=r"written by Audit\.save; got .*of kind None"):
+        erase.load_audit(tmp_path / "model.safetensors")
+    save_arrays(tmp_path / "audit.safetensors", {}, {"kind": "audit", "format": 99})
+    with pytest.raises(EraseError, match=r"format 99.*update erase"):
+        erase.load_audit(tmp_path)
+
+
+def test_ids_join_corrected_labels_with_the_users_table(tmp_path: Path) -> None:
+    nodes = pd.DataFrame({"id": [f"{i:03}" for i in range(40)], "label": [*"a" * 20, *"b" * 20]})
+    nodes.loc[3, "label"] = None
+    nodes.loc[2, "label"] = "b"
+    edges = pd.DataFrame(nx.barbell_graph(20, 0).edges, columns=["source", "target"])
+    edges = edges.apply(lambda end: end.map(nodes["id"]))
+    found = erase.audit((nodes, edges), method="label-propagation")
+    assert list(found.issues)[:3] == ["node", "id", "name"]
+    found.save(tmp_path)
+    clean = pd.read_csv(tmp_path / "labels_clean.csv", dtype=str)
+    assert clean["id"].tolist() == nodes["id"].drop(3).tolist()
+    joined = nodes.drop(columns="label").merge(clean[["id", "label"]], on="id", how="left")
+    assert joined["label"].fillna("").tolist() == [*"aaa", "", *"a" * 16, *"b" * 20]
