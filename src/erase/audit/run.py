@@ -64,7 +64,7 @@ def audit(
             repr(max_false_alarms),
             "Pass max_false_alarms=0.2, for example.",
         )
-    task = NodeTask.of(graph)
+    task = model.read(graph)
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)

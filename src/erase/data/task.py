@@ -52,7 +52,7 @@ class NodeTask:
         hidden_labels: how many labels outside training and validation were dropped.
         node_ids: N ids that join the nodes with the user's tables, or None.
         edge_weight: [E] float32 weights from 0 on, the same for both directions unless the graph is
-            directed; None where all edges count the same. Kept; no method uses it yet.
+            directed; None where all edges count the same, as if all had weight 1.
         edge_is_given: [E] bool, of a directed graph: whether this direction was given or is a
             mirror image. Kept; no method uses it.
         contract: what the features are, see `feature_contract`.
@@ -130,13 +130,19 @@ class NodeTask:
 
     @classmethod
     def of(
-        cls, graph: Any, *, labelled: bool = True, contract: FeatureContract | None = None
+        cls,
+        graph: Any,
+        *,
+        labelled: bool = True,
+        weights: bool = True,
+        contract: FeatureContract | None = None,
     ) -> NodeTask:
         """Return the task of a Data, a networkx graph, a (nodes, edges) table pair, or a task.
 
         Args:
             graph: one of these.
             labelled: False for a graph to predict on, which needs no labels; see `from_data`.
+            weights: False ignores edge weights: all edges count the same.
             contract: the features a fitted model expects. Tables and networkx graphs are read by
                 it; other graphs are refused where their features are not the same.
         """
@@ -148,12 +154,16 @@ class NodeTask:
                 graph = from_tables(*graph, contract=_of_table(contract))
             elif not isinstance(graph, Data):
                 raise not_a_graph(graph)
-            task = cls.from_data(graph, labelled=labelled)
+            task = cls.from_data(graph, labelled=labelled, weights=weights)
         else:
             task = graph if labelled else graph.without_labels()
         if contract is not None:
             contract.check(task.feature_contract)
-        return task
+        return task if weights else task.without_weights()
+
+    def without_weights(self) -> NodeTask:
+        """Return the same graph without edge weights: all edges count the same."""
+        return replace(self, edge_weight=None)
 
     def without_labels(self) -> NodeTask:
         """Return the same graph without any label, to predict on."""
@@ -168,7 +178,7 @@ class NodeTask:
         )
 
     @classmethod
-    def from_data(cls, data: Data, *, labelled: bool = True) -> NodeTask:
+    def from_data(cls, data: Data, *, labelled: bool = True, weights: bool = True) -> NodeTask:
         """Check a PyG Data and keep what a method may see.
 
         Read from `data`: `x` (dense or sparse; may be absent), `edge_index` or `adj_t`, `y` (class
@@ -183,6 +193,7 @@ class NodeTask:
             data: the graph.
             labelled: False for a graph to predict on: labels and splits are not read, and there
                 need not be any.
+            weights: False ignores edge weights: all edges count the same.
         """
         if not isinstance(data, Data):
             raise not_a_graph(data)
@@ -201,7 +212,7 @@ class NodeTask:
             _check_training_labels(y[train], class_names, notes)
         else:
             train = val = torch.zeros(n, dtype=torch.bool)
-        edges = undirected_edges(data, n, notes)
+        edges = undirected_edges(data, n, notes, weights=weights)
         x = node_features(data, edges.index, n, node_names, notes)
         task = cls(
             x=x,
@@ -298,6 +309,8 @@ def fingerprint(tasks: Sequence[NodeTask]) -> str:
     x = tasks[0].x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
     parts.append(tasks[0].edge_index)
+    if tasks[0].edge_weight is not None:
+        parts.append(tasks[0].edge_weight)
     for task in tasks:
         parts += [task.y, task.train_mask, task.val_mask]
     for tensor in parts:

@@ -3,7 +3,7 @@
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -141,16 +141,22 @@ def _check_same_graph(first: NodeTask, other: NodeTask) -> None:
     same = (
         _same(first.x, other.x)
         and _same(first.edge_index, other.edge_index)
+        and _same_weights(first.edge_weight, other.edge_weight)
         and first.num_classes == other.num_classes
         and len(first.train_index) == len(other.train_index)
         and len(first.val_index) == len(other.val_index)
     )
     if not same:
         raise EraseError(
-            "graphs with the same nodes, edges, features, classes and numbers of given labels",
+            "graphs with the same nodes, edges, edge weights, features, classes and numbers of "
+            "given labels",
             "two that differ in more than their labels",
             "Fit them one by one.",
         )
+
+
+def _same_weights(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and _same(a, b))
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -173,8 +179,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     A subclass is a dataclass of its parameters, lists what they may be in `constraints` and where
     to search for them in `space`, and writes ``_train``; methods that train a network inherit that
-    from :class:`erase.methods.network.NetworkClassifier`. `fit` changes neither the parameters nor
-    the graph; what is learnt ends in an underscore:
+    from :class:`erase.methods.network.NetworkClassifier`. `uses_edge_weights` states whether edge
+    weights of the graph count; the notes of a fit repeat it. `fit` changes neither the parameters
+    nor the graph; what is learnt ends in an underscore:
 
     Attributes:
         classes_: [K] the classes that `predict` returns, named as in the given labels.
@@ -187,6 +194,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
     space: ClassVar[dict[str, Range | OneOf]] = {}
     keeps_checkpoints: ClassVar[bool] = False  # whether an interrupted `fit` can be resumed
+    uses_edge_weights: ClassVar[bool] = False
 
     seed: int = 0
     device: str = "auto"
@@ -219,6 +227,17 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return cls(**changes)
 
+    def read(self, graph: Any) -> NodeTask:
+        """Return the task of a graph as this method uses it, with a note about edge weights."""
+        task = NodeTask.of(graph)
+        if task.edge_weight is None:
+            return task
+        name = type(self).__name__
+        note = f"Edge weights are used by {name}; NodeTask.of(graph, weights=False) ignores them."
+        if not self.uses_edge_weights:
+            task, note = task.without_weights(), f"Edge weights are ignored by {name}."
+        return task if note in task.notes else replace(task, notes=(*task.notes, note))
+
     def fit(
         self,
         graph: Any,
@@ -239,7 +258,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             progress: show notes about the graph, epochs, loss and time left.
         """
         self.check_params()
-        task = NodeTask.of(graph)
+        task = self.read(graph)
         if progress:
             for note in task.notes:
                 print(f"Note: {note}", file=sys.stderr)
@@ -262,7 +281,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             progress: show epochs, the first run's loss and time left.
         """
         self.check_params()
-        tasks = [NodeTask.of(graph) for graph in graphs]
+        tasks = [self.read(graph) for graph in graphs]
         tasks = tasks * len(seeds) if len(tasks) == 1 else tasks
         if len(tasks) != len(seeds):
             raise EraseError(

@@ -24,9 +24,8 @@ from erase.methods.base import (
 )
 from erase.nn.encoders import ENCODERS, Activation, Encoder
 from erase.nn.precision import full_float32
-from erase.nn.sparse import Graph
 from erase.random import torch_stream
-from erase.training.graphs import Batch, WholeGraph
+from erase.training.graphs import Batch, WholeGraph, whole_graph
 from erase.training.large_graphs import SampledGraph, mean_over_batches
 from erase.training.loop import Fit, Learner, Loop, Outcome
 from erase.training.processes import average_gradients, count
@@ -46,6 +45,8 @@ SHARED_SETTINGS: dict[str, dict[str, Any]] = {
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(NodeClassifier):
     """A method that trains a network by epochs: it writes ``_learner(tasks, seeds) -> Learner``.
+
+    The encoder uses edge weights, if the graph has any.
 
     Args:
         encoder: "gat", "gcn" or "sage"; two layers.
@@ -82,6 +83,7 @@ class NetworkClassifier(NodeClassifier):
         "weight_decay": Range(1e-5, 1e-2, log=True),
     }
     keeps_checkpoints: ClassVar[bool] = True
+    uses_edge_weights: ClassVar[bool] = True
 
     encoder: str = "gat"
     hidden: int = 256
@@ -149,7 +151,7 @@ class NetworkLearner(Learner):
         self.num_classes = task.num_classes
         self.num_features = task.num_features
         self.device = resolve_device(method.device)
-        self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
+        self.graph = whole_graph(task, self.device)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
         self.streams = self.random_streams("dropout")
@@ -186,6 +188,7 @@ class NetworkLearner(Learner):
             hidden_activation=hidden,
             output_activation=output,
             streams=[torch_stream(seed, purpose) for seed in self.seeds],
+            weighted=self.graph.weight is not None,
         ).to(self.device)
 
     def random_streams(self, purpose: str) -> dict[str, torch.Generator]:

@@ -300,10 +300,11 @@ class RTGNN(NetworkClassifier):
     `heads` means nothing and `encoder` is "gcn".
 
     Note:
-        Dropout acts on the input of each network, as everywhere here. Edges weigh 1 whatever the
-        predictor says, and the two networks train it through the weights of its candidates. With
-        `batch_size`, candidates are looked for among the nodes of a sample, which is taken for the
-        graph; predictions then rest on the edges of the whole graph without candidates.
+        Edge weights of the graph are ignored. Edges have weight 1 whatever the predictor returns;
+        the two networks train it through the weights of its candidates. Dropout acts on the input
+        of each network, as in all methods. With `batch_size`, candidates are looked for among the
+        nodes of a sample, which is taken for the graph; predictions then rest on the edges of the
+        whole graph without candidates.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -324,6 +325,8 @@ class RTGNN(NetworkClassifier):
         "certainty": Range(0.7, 0.99),
         "consistency": Range(0.01, 1.0, log=True),
     }
+
+    uses_edge_weights: ClassVar[bool] = False
 
     encoder: str = "gcn"
     hidden: int = 128
