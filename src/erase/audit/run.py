@@ -92,7 +92,7 @@ def audit(
         node_names=None if task.node_names is None else tuple(task.node_names),
         settings={
             "method": type(model).__name__,
-            "parameters": model.get_params(deep=False),
+            "parameters": model.plain_params(),
             "folds": made,
             "seed": seed,
             "max_false_alarms": max_false_alarms,

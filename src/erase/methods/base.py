@@ -2,7 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -53,17 +53,25 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A parameter that is one of a few values."""
+    """A parameter that is one of a few values, or with `function` a function, which it describes.
+
+    >>> str(OneOf(("gat", "gcn"), "(in, out) -> module"))
+    "one of 'gat', 'gcn', or a function (in, out) -> module"
+    """
 
     values: tuple[Any, ...]
+    function: str = ""
 
     def accepts(self, value: Any) -> bool:
-        """Return whether `value` is one of them, and of the same type."""
+        """Return whether `value` is one of them, and of the same type, or such a function."""
+        if self.function and callable(value):
+            return True
         return any(value == v and type(value) is type(v) for v in self.values)
 
     def __str__(self) -> str:
         """Return the constraint in words."""
-        return "one of " + ", ".join(map(repr, self.values))
+        words = "one of " + ", ".join(map(repr, self.values))
+        return f"{words}, or a function {self.function}" if self.function else words
 
 
 @dataclass(frozen=True)
@@ -171,6 +179,34 @@ def _same(a: Tensor, b: Tensor) -> bool:
             and torch.equal(a.values(), b.values())
         )
     return torch.equal(a, b)
+
+
+def _function_name(function: Any) -> str:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{function.__module__}.{name}"
+
+
+def _own_encoder(
+    constraints: dict[str, Constraint],
+    params: dict[str, Any],
+    encoder: Callable[[int, int], Any] | None,
+) -> dict[str, Any]:
+    """Return the encoder to load a file with `params`, if it was fitted with one of the user's."""
+    stored = params.get("encoder")
+    own = "encoder" in constraints and not constraints["encoder"].accepts(stored)
+    if own and encoder is None:
+        raise EraseError(
+            f"the encoder that the model was fitted with, {stored}",
+            "none",
+            "Pass the function that makes it: load_model(path, encoder=function).",
+        )
+    if not own and encoder is not None:
+        raise EraseError(
+            "no encoder for a model that was not fitted with one of your own",
+            f"encoder={_function_name(encoder)}",
+            "Leave it out.",
+        )
+    return {"encoder": encoder} if own else {}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -327,7 +363,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     def settings(self) -> dict[str, Any]:
         """Return the method's name and parameters, which with the graph determine its result."""
-        return {"method": type(self).__name__, **self.get_params(deep=False)}
+        return {"method": type(self).__name__, **self.plain_params()}
+
+    def plain_params(self) -> dict[str, Any]:
+        """Return the parameters as JSON can hold them: a function by its name."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        return {k: _function_name(v) if callable(v) else v for k, v in params.items()}
 
     def predict(self) -> NDArray[Any]:
         """Return the class of every node [N], as the given labels name classes."""
@@ -375,7 +416,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted method into one file: safetensors with JSON inside, no code."""
+        """Write the fitted method into one file: safetensors with JSON inside, no code.
+
+        Of an encoder of your own the file has the weights and the name; `load` needs it again.
+        """
         fit = self._fitted()
         arrays: dict[str, Tensor] = {
             "proba": fit.outcome.proba,
@@ -386,7 +430,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         metadata = {
             "format": _FORMAT,
             "method": type(self).__name__,
-            "params": self.get_params(deep=False),
+            "params": self.plain_params(),
             "classes": self.classes_.tolist(),
             "class_names": list(self.class_names_),
             "best_epoch": fit.best_epoch,
@@ -396,8 +440,15 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         save_arrays(Path(path), arrays, metadata)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a method that `save` wrote; it predicts exactly as before."""
+    def load(
+        cls, path: str | PathLike[str], *, encoder: Callable[[int, int], Any] | None = None
+    ) -> Self:
+        """Read a method that `save` wrote; it predicts exactly as before.
+
+        Args:
+            path: the file.
+            encoder: the function that the method was fitted with, if its encoder was your own.
+        """
         arrays, metadata = load_arrays(Path(path))
         metadata = metadata if isinstance(metadata, dict) else {}
         if metadata.get("method") != cls.__name__ or metadata.get("format") != _FORMAT:
@@ -410,7 +461,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in metadata["params"].items()
         }
-        model = cls(**params)
+        model = cls(**(params | _own_encoder(cls.constraints, params, encoder)))
         outcome = Outcome(arrays["proba"], arrays["embedding"], arrays["labels"])
         weights = {
             name.removeprefix("weights/"): value

@@ -72,6 +72,12 @@ class Features:
         taken._values = self._values[..., entries]
         return taken
 
+    def dense(self) -> Tensor:
+        """Return the features [N, F] of one run, zeros and all."""
+        if self._pattern is None:
+            return self._values if self._values.dim() == 2 else self._values[0]
+        return self._pattern.matrix(self._values.flatten()).to_dense()
+
     def project(self, weight: Tensor) -> Tensor:
         """Return x·W [R, N, C] for the weights W [R, F, C] of R runs, differentiable in W."""
         if self._pattern is None:
