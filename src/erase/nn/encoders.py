@@ -247,9 +247,8 @@ class GATLayer(Layer):
                 )
             return None
         slopes = (self.edge_weight.view_as(self.edge) * self.edge).sum(2).flatten()  # [R·H]
-        order = graph.repeat_order(slopes.numel())
-        weight = graph.weights_and_loops()
-        return weight[order % weight.numel()] * slopes[order // weight.numel()]
+        scores = slopes[:, None] * graph.weights_and_loops()  # [R·H, E + M]
+        return scores.flatten().index_select(0, graph.repeat_order(slopes.numel()))
 
 
 def _scores(h: Tensor, vectors: Tensor) -> Tensor:
