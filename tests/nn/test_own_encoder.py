@@ -86,7 +86,7 @@ def test_a_state_has_the_run_as_first_dimension_and_restores_the_encoder() -> No
 
 def test_edge_weights_reach_a_module_that_takes_them() -> None:
     weight = edge_weights(EDGES, 3)
-    own = encoder(lambda i, o: GCN(i, 8, 2, o), weighted=True)
+    own = encoder(lambda i, o: GCN(i, 8, 2, o))
     expected = own.module(features().dense(), EDGES, edge_weight=weight)
     torch.testing.assert_close(own.hidden(features(), Graph(EDGES, 3, weight=weight))[0], expected)
     assert not torch.allclose(own.hidden(features(), Graph(EDGES, 3))[0], expected)
@@ -98,20 +98,27 @@ class TooWide(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    ("factory", "weighted", "message"),
+    ("factory", "message"),
     [
-        (Layers, True, "Layers, which takes none.*weights=False"),
-        (lambda i, o: GAT(i, 8, 2, o), True, "GAT, which takes none"),  # accepts and ignores them
-        (lambda i, o: "gat", False, "torch.nn.Module; got str"),
-        (lambda i, o: GCNConv(-1, o), False, "lazy"),
-        (lambda i, o: nn.ReLU(), False, "parameters to train"),
+        (lambda i, o: "gat", "torch.nn.Module; got str"),
+        (lambda i, o: GCNConv(-1, o), "lazy"),
+        (lambda i, o: nn.ReLU(), "parameters to train"),
     ],
 )
 def test_modules_that_cannot_be_encoders_are_refused(
-    factory: Callable[[int, int], Any], weighted: bool, message: str
+    factory: Callable[[int, int], Any], message: str
 ) -> None:
     with pytest.raises(EraseError, match=message):
-        encoder(factory, weighted=weighted)
+        encoder(factory)
+
+
+@pytest.mark.parametrize("factory", [Layers, lambda i, o: GAT(i, 8, 2, o)])  # GAT ignores them
+def test_edge_weights_are_refused_by_a_module_that_cannot_use_them(
+    factory: Callable[[int, int], Any],
+) -> None:
+    graph = Graph(EDGES, 3, weight=edge_weights(EDGES, 3))
+    with pytest.raises(EraseError, match=r"which takes none.*weights=False"):
+        encoder(factory)(features(), graph)
 
 
 def test_an_output_of_another_width_is_refused() -> None:

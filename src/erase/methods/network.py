@@ -193,7 +193,6 @@ class NetworkLearner(Learner):
         self, purpose: str, width: int, *, hidden: Activation, output: Activation
     ) -> Encoder:
         """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
-        weighted = self.graph.weight is not None
         if callable(self.method.encoder):
             return OwnEncoder(
                 self.method.encoder,
@@ -202,7 +201,6 @@ class NetworkLearner(Learner):
                 dropout=self.method.dropout,
                 output_activation=output,
                 stream=torch_stream(self.seeds[0], purpose),
-                weighted=weighted,
             ).to(self.device)
         return Encoder(
             self.method.encoder,
@@ -214,7 +212,7 @@ class NetworkLearner(Learner):
             hidden_activation=hidden,
             output_activation=output,
             streams=[torch_stream(seed, purpose) for seed in self.seeds],
-            weighted=weighted,
+            weighted=self.graph.weight is not None,
         ).to(self.device)
 
     def random_streams(self, purpose: str) -> dict[str, torch.Generator]:

@@ -34,7 +34,6 @@ class OwnEncoder(Encoder):
         dropout: share of input entries dropped in training, besides what the module drops.
         output_activation: see :func:`erase.nn.encoders.activate`.
         stream: seeds the initial weights.
-        weighted: whether the graphs have edge weights.
     """
 
     def __init__(
@@ -46,18 +45,11 @@ class OwnEncoder(Encoder):
         dropout: float,
         output_activation: Activation,
         stream: torch.Generator,
-        weighted: bool = False,
     ) -> None:
         nn.Module.__init__(self)
         with _drawing_from(stream, torch.device("cpu")):
             self.module = factory(in_width, width)
         _check(self.module)
-        if weighted and not _takes_weights(self.module):
-            raise EraseError(
-                "an encoder whose forward takes edge_weight, for a graph with edge weights",
-                f"{type(self.module).__name__}, which takes none",
-                "Add the argument, or ignore weights: NodeTask.of(graph, weights=False).",
-            )
         self.width = width
         self.dropout = dropout
         self.output_activation = output_activation
@@ -66,6 +58,12 @@ class OwnEncoder(Encoder):
 
     def hidden(self, x: Features, graph: Graph, dropout: Streams | None = None) -> Tensor:
         """Return the module's output [1, N, D]; a `dropout` stream means training."""
+        if graph.weight is not None and not _takes_weights(self.module):
+            raise EraseError(
+                "an encoder whose forward takes edge_weight, for a graph with edge weights",
+                f"{type(self.module).__name__}, which takes none",
+                "Add the argument, or ignore weights: NodeTask.of(graph, weights=False).",
+            )
         weight = {} if graph.weight is None else {"edge_weight": graph.weight}
         if dropout is None:
             self.module.eval()
