@@ -53,6 +53,21 @@ def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
     return dense
 
 
+def edge_weights(edge_index: Tensor, num_nodes: int, seed: int = 0) -> Tensor:
+    """Return a weight for every edge, the same for both directions; a fifth of them are 0."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(num_nodes, num_nodes, generator=generator)
+    weight = 3 * (drawn + drawn.T) * (drawn + drawn.T > 0.6)
+    return weight[edge_index[0], edge_index[1]]
+
+
+def with_weights(data: Data) -> Data:
+    """Return the same graph with a weight for every edge."""
+    weighted = data.clone()
+    weighted.edge_weight = edge_weights(data.edge_index, int(data.num_nodes or 0))
+    return weighted
+
+
 def two_communities(seed: int = 0, size: int = 40, classes: int = 2) -> Data:
     """Return an easy graph: communities that cite themselves and use their own words."""
     generator = torch.Generator().manual_seed(seed)

@@ -72,6 +72,16 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         assert scope["model"].score(scope["clean"]) > scope["plain"].score(scope["clean"])
 
 
+def test_the_examples_of_the_methods_page_run(communities: Data) -> None:
+    """Its `graph` stands for the user's."""
+    scope: dict[str, Any] = {"__name__": "page", "graph": communities}
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    for _, content in blocks(page, "python"):
+        exec(compile(content, "methods.md", "exec"), scope)
+    assert scope["model"].score(communities) > 0.8
+    assert float(scope["loss"].detach()) < 0
+
+
 @cache
 def help_of(command: str) -> str:
     """Return the help text of a command, on lines that are wide enough for every option."""

@@ -103,7 +103,14 @@ def test_weights_are_added_over_repeats_and_averaged_over_directions(
     assert task.edge_weight is not None
     assert task.edge_weight.tolist() == [4.0, 4.0, 4.0, 0.5, 4.0, 0.5]
     assert task.edge_is_given is None
-    assert any("kept" in note and "do not use them yet" in note for note in task.notes)
+    assert ("edge_attr is read as edge weights." in task.notes) == (name == "edge_attr")
+    data[name][0] = -1.0
+    with pytest.raises(EraseError, match="weights=False"):
+        NodeTask.of(data)
+    ignored = NodeTask.of(data, weights=False)
+    assert ignored.edge_weight is None
+    assert torch.equal(ignored.edge_index, task.edge_index)
+    assert NodeTask.of(task, weights=False).edge_weight is None
 
 
 def test_a_directed_graph_keeps_the_weight_of_each_direction_and_which_was_given() -> None:

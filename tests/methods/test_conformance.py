@@ -1,6 +1,7 @@
 """Every method of the registry keeps the promises of `NodeClassifier`."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Data
 
-from conftest import two_communities
+from conftest import two_communities, with_weights
 from erase.data.datasets import load_dataset
 from erase.data.files import save_arrays
 from erase.data.noise import corrupt
@@ -139,6 +140,40 @@ def test_a_method_says_whether_validation_labels_train_it(
     model = small(name, **one, **choice)
     first, second = (clone(model).fit(graph).predict_proba() for graph in (communities, other))
     assert np.array_equal(first, second) != model.trains_on_validation
+
+
+def test_a_method_says_whether_it_uses_edge_weights(name: str, communities: Data) -> None:
+    weighted = with_weights(communities)
+    model, plain = small(name).fit(weighted), small(name).fit(communities)
+    differ = not np.allclose(model.predict_proba(), plain.predict_proba(), atol=1e-5)
+    assert differ == model.uses_edge_weights
+    what = "used" if model.uses_edge_weights else "ignored"
+    assert any(f"Edge weights are {what} by" in note for note in model.notes_)
+    ignored = small(name).fit(NodeTask.of(weighted, weights=False))
+    np.testing.assert_array_equal(ignored.predict_proba(), plain.predict_proba())
+    assert not any("weights" in note for note in ignored.notes_)
+
+
+def test_weights_of_one_are_no_weights(name: str, communities: Data) -> None:
+    """Except for attention, which learns a parameter for them."""
+    task = NodeTask.of(communities)
+    weighted = replace(task, edge_weight=torch.ones(task.num_edges))
+    change = {"encoder": "gcn"} if name in NETWORKS else {}
+    ours, plain = (small(name, **change).fit(graph) for graph in (weighted, task))
+    np.testing.assert_allclose(ours.predict_proba(), plain.predict_proba(), atol=2e-3)
+    np.testing.assert_array_equal(ours.predict(), plain.predict())
+
+
+def test_runs_with_other_edge_weights_are_not_runs_of_one_graph(
+    name: str, communities: Data
+) -> None:
+    model = small(name)
+    graphs = [with_weights(communities), communities]
+    if model.uses_edge_weights:
+        with pytest.raises(EraseError, match="edge weights"):
+            model.fit_many(graphs, [0, 1])
+    else:
+        assert len(model.fit_many(graphs, [0, 1])) == 2
 
 
 def test_clone_and_repr(name: str) -> None:

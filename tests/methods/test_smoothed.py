@@ -15,6 +15,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.relabelling.smoothing import Smoother, Smoothing
 from erase.methods.smoothed import SmoothedLogReg
+from erase.nn.sparse import Graph
 
 OPTIONS: dict[str, Any] = {
     "width": 8,
@@ -42,7 +43,8 @@ def test_it_is_scikit_learns_regression_on_smoothed_features(
     task = NodeTask.from_data(noisy(classes))
     model = regression(strength=strength, validation=validation).fit(task)
     how = {"it": Smoothing(**{name: value for name, value in OPTIONS.items() if name != "width"})}
-    rows = Smoother.fit(task.x, task.edge_index, OPTIONS["width"], how)[1]["it"].numpy()
+    graph = Graph(task.edge_index, task.num_nodes)
+    rows = Smoother.fit(task.x, graph, OPTIONS["width"], how)[1]["it"].numpy()
     np.testing.assert_array_equal(model.transform(), rows)
     nodes = task.train_mask | task.val_mask if validation else task.train_mask
     used = nodes.nonzero().squeeze(1).numpy()

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from torch import Tensor
 from torch.nn.functional import leaky_relu, normalize, relu
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, GraphConv, SAGEConv
 
-from conftest import edge_lists
+from conftest import edge_lists, edge_weights
 from erase.errors import EraseError
 from erase.nn.encoders import ENCODERS, Encoder, Features, GATLayer, GCNLayer, SAGELayer, activate
 from erase.nn.sparse import Graph
@@ -71,6 +71,83 @@ def test_layers_equal_pygs_in_value_and_gradient(
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4)
     (sparse,) = layer(Features(x.to_sparse_csr()), Graph(edge_index, n))
     torch.testing.assert_close(sparse, expected, rtol=1e-4, atol=1e-5)
+
+
+def weighted_twin(layer: GATLayer | GCNLayer | SAGELayer, weight: Tensor, graph: Graph) -> Any:
+    """Return PyG's layer with the weights of ours, and the edge weights to call it with."""
+    if isinstance(layer, SAGELayer):  # SAGEConv has no edge weights: sum neighbours by their shares
+        conv = GraphConv(*layer.neighbours.shape[1:], aggr="add")
+        conv.lin_rel.weight.data = layer.neighbours.data[0].T.clone()
+        conv.lin_rel.bias.data = layer.bias.data[0, 0].clone()
+        conv.lin_root.weight.data = layer.itself.data[0].T.clone()
+        ends = graph.edge_index[1]  # PyG's messages go from the first row to the second
+        total = weight.new_zeros(graph.num_nodes).index_add_(0, ends, weight)[ends]
+        return conv, weight / total.where(total > 0, 1.0)
+    if isinstance(layer, GCNLayer):
+        return pyg_twin(layer), weight
+    _, in_width, out_width = layer.weight.shape
+    gat = GATConv(in_width, out_width // layer.heads, heads=layer.heads, edge_dim=1)
+    gat.load_state_dict(pyg_twin(layer).state_dict(), strict=False)
+    gat.lin_edge.weight.data = layer.edge_weight.data[0].T.clone()
+    gat.att_edge.data = layer.edge.data.clone()
+    return gat, weight
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@pytest.mark.parametrize("case", CASES, ids=str)
+@given(edge_lists())
+def test_layers_equal_pygs_on_weighted_graphs(
+    kind: str, case: tuple[int, int, int], graph: tuple[Tensor, int]
+) -> None:
+    edge_index, n = graph
+    weight = edge_weights(edge_index, n)
+    whole = Graph(edge_index, n, weight=weight)
+    layer: Any = ENCODERS[kind](*case, [stream()], weighted=True)
+    layer.bias.data.normal_(generator=stream(1))
+    twin, given_weight = weighted_twin(layer, weight, whole)
+    ours = torch.randn(n, case[0], generator=stream(2)).requires_grad_()
+    theirs = ours.detach().clone().requires_grad_()
+    weigh = torch.randn(n, case[1], generator=stream(3))
+    (out,) = layer(ours[None], whole)
+    expected = twin(theirs, edge_index, given_weight)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+    (out * weigh).sum().backward()
+    (expected * weigh).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4)
+    if kind == "gat":
+        for own, pygs in ((layer.edge_weight, twin.lin_edge.weight), (layer.edge, twin.att_edge)):
+            expected_slope = torch.zeros_like(own) if pygs.grad is None else pygs.grad
+            torch.testing.assert_close(
+                own.grad.reshape(expected_slope.shape), expected_slope, rtol=1e-3, atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@given(edge_lists())
+def test_runs_and_chunks_of_rows_have_the_output_of_the_weighted_graph(
+    kind: str, graph: tuple[Tensor, int]
+) -> None:
+    edge_index, n = graph
+    whole = Graph(edge_index, n, weight=edge_weights(edge_index, n))
+    x = torch.randn(2, n, 4, generator=stream(3))
+    both = ENCODERS[kind](4, 6, 2, [stream(1), stream(2)], weighted=True)
+    out = both(x, whole)
+    for run in range(2):
+        alone = ENCODERS[kind](4, 6, 2, [stream(run + 1)], weighted=True)
+        torch.testing.assert_close(alone(x[run][None], whole)[0], out[run])
+    messages, half = both.message(x), n // 2
+    parts = [whole.rows(0, half)] * (half > 0) + [whole.rows(half, n)]
+    chunks = torch.cat([both.aggregate(messages, rows) for rows in parts], 1)
+    torch.testing.assert_close(chunks, out)
+
+
+def test_attention_refuses_a_graph_whose_weights_it_cannot_use_or_misses() -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    x, weighted = torch.ones(1, 2, 3), Graph(edges, 2, weight=torch.ones(2))
+    with pytest.raises(EraseError, match="weights=False"):
+        GATLayer(3, 2, 1, [stream()])(x, weighted)
+    with pytest.raises(EraseError, match="a graph with edge weights"):
+        GATLayer(3, 2, 1, [stream()], weighted=True)(x, Graph(edges, 2))
 
 
 @pytest.mark.parametrize("kind", sorted(ENCODERS))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.models import LabelPropagation
 from torch_geometric.utils import softmax as pyg_softmax
 
-from conftest import dense_adjacency, edge_lists
+from conftest import dense_adjacency, edge_lists, edge_weights
 from erase.nn.sparse import Graph, Normalisation, Pattern, attend, propagate, sparse_product
 
 
@@ -45,6 +45,62 @@ def test_normalised_adjacency_is_the_dense_one(
     torch.testing.assert_close(
         pattern.matrix(values).to_dense().double(), dense_normalised(adjacency, how)
     )
+
+
+HOW: list[Normalisation] = ["symmetric", "column", "row"]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@given(edge_lists(), st.sampled_from(HOW), st.booleans())
+def test_weighted_adjacency_is_the_dense_one(
+    scale: float, graph: tuple[Tensor, int], how: Normalisation, self_loops: bool
+) -> None:
+    edge_index, n = graph
+    weight = scale * edge_weights(edge_index, n)
+    pattern, values = Graph(edge_index, n, weight=weight).normalised(how, self_loops=self_loops)
+    adjacency = torch.zeros(n, n, dtype=torch.float64)
+    adjacency[edge_index[0], edge_index[1]] = weight.double()
+    adjacency += torch.eye(n) if self_loops else 0
+    expected = adjacency * dense_normalised(adjacency, how)
+    torch.testing.assert_close(pattern.matrix(values).to_dense().double(), expected)
+
+
+@given(edge_lists(), st.sampled_from(HOW), st.booleans())
+def test_weights_of_one_are_no_weights(
+    graph: tuple[Tensor, int], how: Normalisation, self_loops: bool
+) -> None:
+    edge_index, n = graph
+    ones = torch.ones(edge_index.shape[1])
+    _, values = Graph(edge_index, n, weight=ones).normalised(how, self_loops=self_loops)
+    _, expected = Graph(edge_index, n).normalised(how, self_loops=self_loops)
+    torch.testing.assert_close(values, expected, rtol=2e-7, atol=0)
+
+
+@given(edge_lists(), st.sampled_from(HOW), st.booleans(), st.integers(0, 99))
+def test_parts_of_a_weighted_graph_have_its_entries(
+    graph: tuple[Tensor, int], how: Normalisation, self_loops: bool, seed: int
+) -> None:
+    edge_index, n = graph
+    whole = Graph(edge_index, n, weight=edge_weights(edge_index, n))
+    dense = to_dense(whole, how, self_loops)
+    first, last = sorted((seed % (n + 1), (seed // 7) % (n + 1)))
+    torch.testing.assert_close(
+        to_dense(whole.rows(first, last), how, self_loops), dense[first:last]
+    )
+    some = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[: seed % n + 1]
+    part, needed = whole.only(some)
+    torch.testing.assert_close(to_dense(part, how, self_loops), dense[some][:, needed])
+    mask = torch.zeros(n, dtype=torch.bool)
+    mask[some] = True
+    inside, among = whole.masked(mask), whole.induced(some)
+    torch.testing.assert_close(
+        to_dense(among, how, self_loops), to_dense(inside, how, self_loops)[some][:, some]
+    )
+
+
+def to_dense(graph: Graph, how: Normalisation, self_loops: bool) -> Tensor:
+    pattern, values = graph.normalised(how, self_loops=self_loops)
+    return pattern.matrix(values).to_dense()
 
 
 def test_columns_sum_to_one_and_rows_do_not() -> None:

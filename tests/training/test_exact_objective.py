@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from conftest import LargestTensor, edge_lists, two_communities
+from conftest import LargestTensor, edge_lists, edge_weights, two_communities, with_weights
 from erase.data.files import save_arrays
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -39,12 +39,17 @@ def stream(seed: int = 0) -> torch.Generator:
 
 @pytest.mark.parametrize("kind", sorted(ENCODERS))
 @pytest.mark.parametrize("widths", [(4, 9), (8, 3)], ids=["widens", "narrows"])
-@given(edge_lists(), st.integers(1, 5), st.sampled_from([0.0, 0.5]))
+@given(edge_lists(), st.integers(1, 5), st.sampled_from([0.0, 0.5]), st.booleans())
 def test_recomputed_gradients_are_those_of_the_whole_graph(
-    kind: str, widths: tuple[int, int], graph: tuple[Tensor, int], size: int, dropout: float
+    kind: str,
+    widths: tuple[int, int],
+    graph: tuple[Tensor, int],
+    size: int,
+    dropout: float,
+    weighted: bool,
 ) -> None:
     edge_index, n = graph
-    whole = Graph(edge_index, n)
+    whole = Graph(edge_index, n, weight=edge_weights(edge_index, n) if weighted else None)
     encoder = Encoder(
         kind,
         in_width=5,
@@ -55,6 +60,7 @@ def test_recomputed_gradients_are_those_of_the_whole_graph(
         hidden_activation="leaky-l1",
         output_activation="l2",
         streams=[stream(), stream(1)],
+        weighted=weighted,
     )
     x = torch.randn(n, 5, generator=stream(2))
     slope = torch.randn(2, n, widths[1], generator=stream(3))
@@ -79,10 +85,14 @@ def test_recomputed_gradients_are_those_of_the_whole_graph(
 
 
 @pytest.mark.parametrize("encoder", sorted(ENCODERS))
-@pytest.mark.parametrize("change", [{}, {"restart": True, "prototype": "softmax"}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{}, {"restart": True, "prototype": "softmax"}, {"weights": True}], ids=str
+)
 def test_a_fit_is_that_of_the_whole_graph(
     communities: Data, encoder: str, change: dict[str, Any]
 ) -> None:
+    if change == {"weights": True}:
+        communities, change = with_weights(communities), {}
     shared = {"encoder": encoder, "dropout": 0.0} | change
     whole = ERASE(**(SMALL | shared)).fit(communities)
     chunks = ERASE(**(CHUNKS | shared)).fit(communities)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import LabelPropagation
 
-from conftest import LargestTensor, edge_lists, two_communities
+from conftest import LargestTensor, edge_lists, two_communities, with_weights
 from erase.data.datasets import load_dataset
 from erase.data.files import save_arrays
 from erase.data.noise import corrupt
@@ -24,6 +24,7 @@ from erase.methods.network import NetworkClassifier, NetworkLearner
 from erase.nn.encoders import ENCODERS, Encoder, Features, take_rows
 from erase.nn.sparse import Graph
 from erase.training import chunks
+from erase.training.graphs import whole_graph
 
 NETWORKS = [name for name in sorted(METHODS) if issubclass(METHODS[name], NetworkClassifier)]
 SMALL: dict[str, Any] = {
@@ -111,11 +112,13 @@ def test_a_killed_run_resumes_to_the_same_result(
 
 
 @pytest.mark.parametrize("encoder", sorted(ENCODERS))
-@pytest.mark.parametrize("method", ["ce", "gce", "apl", "codis", "mcr2"])
+@pytest.mark.parametrize("method", ["ce", "gce", "apl", "codis", "mcr2", "weighted ce"])
 def test_all_training_nodes_with_all_neighbours_are_the_whole_graph(
     method: str, encoder: str, communities: Data
 ) -> None:
     """A loss on training nodes cannot tell, if the seeds' layers are the graph's own."""
+    if method == "weighted ce":
+        method, communities = "ce", with_weights(communities)
     batch = sampled(method, **EVERYTHING, encoder=encoder).fit(communities)
     whole = sampled(method, batch_size=0, dropout=0.0, encoder=encoder).fit(communities)
     assert [h["loss"] for h in batch.history_] == pytest.approx(
@@ -127,16 +130,17 @@ def test_all_training_nodes_with_all_neighbours_are_the_whole_graph(
 
 @pytest.mark.parametrize("encoder", sorted(ENCODERS))
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_seed_with_all_neighbours_equals_the_whole_graph(
-    encoder: str, sparse: bool, communities: Data
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_seed_with_all_neighbours_has_the_output_of_the_whole_graph(
+    encoder: str, sparse: bool, weighted: bool, communities: Data
 ) -> None:
-    data = communities.clone()
+    data = with_weights(communities) if weighted else communities.clone()
     data.x = data.x.to_sparse_csr() if sparse else data.x + 0.0
     learner = learner_of("ce", data, encoder=encoder, num_neighbors=(-1, -1))
     task = NodeTask.of(data)
     network = learner.network
     assert isinstance(network, Encoder)
-    whole = network(Features(task.x), Graph(task.edge_index, task.num_nodes))
+    whole = network(Features(task.x), whole_graph(task, torch.device("cpu")))
     for sample in learner.data.samples:
         batch = learner.data.batch_of(sample)
         ours = network(batch.x, batch.graph, last=batch.last)
@@ -182,10 +186,14 @@ def test_rows_of_sparse_and_dense_features() -> None:
     assert torch.equal(take_rows(dense, nodes), dense[nodes])
 
 
-def test_a_convolution_over_sampled_neighbours_is_right_on_average(communities: Data) -> None:
-    learner = learner_of("ce-gcn", communities, num_neighbors=(3, 3), batch_size=40)
-    task = NodeTask.of(communities)
-    whole = Graph(task.edge_index, task.num_nodes)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_convolution_over_sampled_neighbours_is_right_on_average(
+    communities: Data, weighted: bool
+) -> None:
+    data = with_weights(communities) if weighted else communities
+    learner = learner_of("ce-gcn", data, num_neighbors=(3, 3), batch_size=40)
+    task = NodeTask.of(data)
+    whole = whole_graph(task, torch.device("cpu"))
     x = take_rows(task.x, torch.arange(task.num_nodes)).to_dense()
     for how, loops in (("symmetric", True), ("row", False), ("column", False)):
         pattern, values = whole.normalised(how, self_loops=loops)  # type: ignore[arg-type]

@@ -107,10 +107,11 @@ def test_the_same_stream_gives_the_same_batches() -> None:
     assert [a.nodes.tolist() for a in first] != [b.nodes.tolist() for b in other]
 
 
-def test_edges_are_sorted_by_receiver() -> None:
+def test_edges_are_sorted_by_receiver_and_know_their_place_in_the_graph() -> None:
     for sample in batches(num_neighbors=(5, 3)):
         key = sample.edge_index[0] * sample.nodes.numel() + sample.edge_index[1]
         assert bool((key.diff() > 0).all())
+        assert torch.equal(star(9).edge_index[:, sample.edges], sample.nodes[sample.edge_index])
 
 
 def test_no_global_random_number_is_drawn() -> None:
@@ -134,7 +135,7 @@ class FakePygLib:
         ours._num_neighbors, ours._stream = tuple(num_neighbors), torch.default_generator
         ours._place = torch.full((colptr.numel() - 1,), -1)
         out = drawn(ours, seed)
-        return out.row, out.col, out.node, None, out.num_sampled_nodes, out.num_sampled_edges
+        return out.row, out.col, out.node, out.edge, out.num_sampled_nodes, out.num_sampled_edges
 
 
 def test_pygs_compiled_sampler_draws_from_our_stream(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def audit(
             repr(max_false_alarms),
             "Pass max_false_alarms=0.2, for example.",
         )
-    task = NodeTask.of(graph)
+    task = model.read(graph)
     if progress:
         for note in task.notes:
             print(f"Note: {note}", file=sys.stderr)
@@ -95,7 +95,7 @@ def audit(
         node_ids=node_ids,
         settings={
             "method": type(model).__name__,
-            "parameters": model.get_params(deep=False),
+            "parameters": model.plain_params(),
             "folds": made,
             "seed": seed,
             "max_false_alarms": max_false_alarms,

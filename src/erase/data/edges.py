@@ -28,18 +28,20 @@ class Edges:
     is_given: Tensor | None = None
 
 
-def undirected_edges(data: Data, n: int, notes: list[str]) -> Edges:
+def undirected_edges(data: Data, n: int, notes: list[str], *, weights: bool = True) -> Edges:
     """Return the edges of `data`, mirrored and merged.
 
     Weights of a direction that is given several times are added. The two directions of an edge get
     the mean of the weights given for them, so that a weight stands for the edge; with
     `data.directed` each direction keeps its own, and one that is not given has its mirror's.
+    `weights=False` does not read them.
     """
     if was_checked(data, "edge_index"):
-        return Edges(data.edge_index, field(data, "edge_weight"), field(data, "edge_is_given"))
+        weight = field(data, "edge_weight") if weights else None
+        return Edges(data.edge_index, weight, field(data, "edge_is_given"))
     row, col = edge_ends(data, n)
     refuse_strangers(row, col, n)
-    weight = edge_weights(data, row.numel())
+    weight = edge_weights(data, row.numel()) if weights else None
     directed = bool(field(data, "directed"))
     kept = (row != col).numpy()
     key = (row * n + col).numpy()[kept]
@@ -48,7 +50,7 @@ def undirected_edges(data: Data, n: int, notes: list[str]) -> Edges:
     both = _sorted_set(np.concatenate([given, mirror]))
     loops, repeats = row.numel() - key.size, key.size - given.size
     mirrored = both.size - given.size
-    notes += edge_notes(data, loops, repeats, mirrored)
+    notes += edge_notes(data, loops, repeats, mirrored, weights=weights)
     index = torch.from_numpy(np.stack(np.divmod(both, n)))
     is_given = torch.from_numpy(np.isin(both, given, assume_unique=True)) if directed else None
     if weight is None:
@@ -88,7 +90,7 @@ def edge_weights(data: Data, num_edges: int) -> Tensor | None:
         raise EraseError(
             "edge weights from 0 on",
             f"{float(weight[i])} at edge {i}",
-            "Correct it, or remove the edge.",
+            "Correct it, remove the edge, or ignore weights: NodeTask.of(graph, weights=False).",
         )
     return weight
 
@@ -105,7 +107,9 @@ def refuse_strangers(row: Tensor, col: Tensor, n: int, first: int = 0) -> None:
         )
 
 
-def edge_notes(data: Data, loops: int, repeats: int, mirrored: int) -> list[str]:
+def edge_notes(
+    data: Data, loops: int, repeats: int, mirrored: int, *, weights: bool = True
+) -> list[str]:
     """Return what was done to the edges of `data`, a sentence each."""
     notes = []
     if loops:
@@ -120,11 +124,11 @@ def edge_notes(data: Data, loops: int, repeats: int, mirrored: int) -> list[str]
     elif mirrored:
         notes.append(f"{mirrored} one-way edges were mirrored: the graph is used as undirected.")
     attributes = field(data, "edge_attr")
-    if field(data, "edge_weight") is not None:
-        notes.append("Edge weights are kept, but methods do not use them yet.")
-    elif attributes is not None and _is_column(attributes):
-        notes.append("edge_attr is kept as edge weights, but methods do not use them yet.")
-    elif attributes is not None:
+    if not weights or field(data, "edge_weight") is not None or attributes is None:
+        return notes
+    if _is_column(attributes):
+        notes.append("edge_attr is read as edge weights.")
+    else:
         notes.append("edge_attr is not used: it has several columns.")
     return notes
 

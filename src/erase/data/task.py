@@ -61,7 +61,7 @@ class NodeTask:
         hidden_labels: how many labels outside training and validation were dropped.
         node_ids: N ids that join the nodes with the user's tables, or None.
         edge_weight: [E] float32 weights from 0 on, the same for both directions unless the graph is
-            directed; None where all edges count the same. Kept; no method uses it yet.
+            directed; None where all edges count the same, as if all had weight 1.
         edge_is_given: [E] bool, of a directed graph: whether this direction was given or is a
             mirror image. Kept; no method uses it.
         contract: what the features are, see `feature_contract`.
@@ -156,24 +156,34 @@ class NodeTask:
 
     @classmethod
     def of(
-        cls, graph: Any, *, labelled: bool = True, contract: FeatureContract | None = None
+        cls,
+        graph: Any,
+        *,
+        labelled: bool = True,
+        weights: bool = True,
+        contract: FeatureContract | None = None,
     ) -> NodeTask:
         """Return the task of a Data, a networkx graph, a (nodes, edges) table pair, or a task.
 
         Args:
             graph: one of these.
             labelled: False for a graph to predict on, which needs no labels; see `from_data`.
+            weights: False ignores edge weights: all edges count the same.
             contract: the features a fitted model expects. Tables and networkx graphs are read by
                 it; other graphs are refused where their features are not the same.
         """
         if not isinstance(graph, NodeTask):
             data = graph_data(graph, contract=_of_table(contract))
-            task = cls.from_data(data, labelled=labelled)
+            task = cls.from_data(data, labelled=labelled, weights=weights)
         else:
             task = graph if labelled else graph.without_labels()
         if contract is not None:
             contract.check(task.feature_contract)
-        return task
+        return task if weights else task.without_weights()
+
+    def without_weights(self) -> NodeTask:
+        """Return the same graph without edge weights: all edges count the same."""
+        return replace(self, edge_weight=None)
 
     def to_data(self) -> Data:
         """Return the graph as a PyG Data: its features, edges, given labels, splits and names.
@@ -214,7 +224,7 @@ class NodeTask:
         )
 
     @classmethod
-    def from_data(cls, data: Data, *, labelled: bool = True) -> NodeTask:
+    def from_data(cls, data: Data, *, labelled: bool = True, weights: bool = True) -> NodeTask:
         """Check a PyG Data and keep what a method may see.
 
         Read from `data`: `x` (dense or sparse; may be absent), `edge_index` or `adj_t`, `y` (class
@@ -229,6 +239,7 @@ class NodeTask:
             data: the graph.
             labelled: False for a graph to predict on: labels and splits are not read, and there
                 need not be any.
+            weights: False ignores edge weights: all edges count the same.
         """
         if not isinstance(data, Data):
             raise not_a_graph(data)
@@ -247,7 +258,7 @@ class NodeTask:
             _check_training_labels(y[train], class_names, notes)
         else:
             train = val = torch.zeros(n, dtype=torch.bool)
-        edges = undirected_edges(data, n, notes)
+        edges = undirected_edges(data, n, notes, weights=weights)
         x = node_features(data, edges.index, n, node_names, notes)
         task = cls(
             x=x,
@@ -344,6 +355,8 @@ def fingerprint(tasks: Sequence[NodeTask]) -> str:
     x = tasks[0].x
     parts = [x.crow_indices(), x.col_indices(), x.values()] if x.is_sparse_csr else [x]
     parts.append(tasks[0].edge_index)
+    if tasks[0].edge_weight is not None:
+        parts.append(tasks[0].edge_weight)
     for task in tasks:
         parts += [task.y, task.train_mask, task.val_mask]
     for tensor in parts:

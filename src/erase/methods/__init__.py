@@ -1,6 +1,6 @@
 """METHODS: every method by its name on the command line."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
@@ -75,13 +75,20 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else "Choose one of them."
 
 
-def load_model(path: str | PathLike[str]) -> NodeClassifier:
-    """Read a fitted method from a file that its `save` wrote."""
+def load_model(
+    path: str | PathLike[str], *, encoder: Callable[[int, int], Any] | None = None
+) -> NodeClassifier:
+    """Read a fitted method from a file that its `save` wrote.
+
+    Args:
+        path: the file.
+        encoder: the function that the method was fitted with, if its encoder was your own.
+    """
     _, metadata = load_arrays(Path(path))
     metadata = metadata if isinstance(metadata, dict) else {}
     for method in METHODS.values():
         if method.__name__ == metadata.get("method"):
-            return method.load(path)
+            return method.load(path, encoder=encoder)
     raise EraseError(
         "a file written by the save of one of " + ", ".join(m.__name__ for m in METHODS.values()),
         f"{path}, which names method {metadata.get('method')!r}",

@@ -2,8 +2,8 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -55,17 +55,25 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A parameter that is one of a few values."""
+    """A parameter that is one of a few values, or with `function` a function, which it describes.
+
+    >>> str(OneOf(("gat", "gcn"), "(in, out) -> module"))
+    "one of 'gat', 'gcn', or a function (in, out) -> module"
+    """
 
     values: tuple[Any, ...]
+    function: str = ""
 
     def accepts(self, value: Any) -> bool:
-        """Return whether `value` is one of them, and of the same type."""
+        """Return whether `value` is one of them, and of the same type, or such a function."""
+        if self.function and callable(value):
+            return True
         return any(value == v and type(value) is type(v) for v in self.values)
 
     def __str__(self) -> str:
         """Return the constraint in words."""
-        return "one of " + ", ".join(map(repr, self.values))
+        words = "one of " + ", ".join(map(repr, self.values))
+        return f"{words}, or a function {self.function}" if self.function else words
 
 
 @dataclass(frozen=True)
@@ -143,16 +151,22 @@ def _check_same_graph(first: NodeTask, other: NodeTask) -> None:
     same = (
         _same(first.x, other.x)
         and _same(first.edge_index, other.edge_index)
+        and _same_weights(first.edge_weight, other.edge_weight)
         and first.num_classes == other.num_classes
         and len(first.train_index) == len(other.train_index)
         and len(first.val_index) == len(other.val_index)
     )
     if not same:
         raise EraseError(
-            "graphs with the same nodes, edges, features, classes and numbers of given labels",
+            "graphs with the same nodes, edges, edge weights, features, classes and numbers of "
+            "given labels",
             "two that differ in more than their labels",
             "Fit them one by one.",
         )
+
+
+def _same_weights(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and _same(a, b))
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -169,14 +183,43 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return torch.equal(a, b)
 
 
+def _function_name(function: Any) -> str:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{function.__module__}.{name}"
+
+
+def _own_encoder(
+    constraints: dict[str, Constraint],
+    params: dict[str, Any],
+    encoder: Callable[[int, int], Any] | None,
+) -> dict[str, Any]:
+    """Return the encoder to load a file with `params`, if it was fitted with one of the user's."""
+    stored = params.get("encoder")
+    own = "encoder" in constraints and not constraints["encoder"].accepts(stored)
+    if own and encoder is None:
+        raise EraseError(
+            f"the encoder that the model was fitted with, {stored}",
+            "none",
+            "Pass the function that makes it: load_model(path, encoder=function).",
+        )
+    if not own and encoder is not None:
+        raise EraseError(
+            "no encoder for a model that was not fitted with one of your own",
+            f"encoder={_function_name(encoder)}",
+            "Leave it out.",
+        )
+    return {"encoder": encoder} if own else {}
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     """A method: hyper-parameters by name, `fit` on a graph, predictions for all its nodes.
 
     A subclass is a dataclass of its parameters, lists what they may be in `constraints` and where
     to search for them in `space`, and writes ``_train``; methods that train a network inherit that
-    from :class:`erase.methods.network.NetworkClassifier`. `fit` changes neither the parameters nor
-    the graph; what is learnt ends in an underscore:
+    from :class:`erase.methods.network.NetworkClassifier`. `uses_edge_weights` states whether edge
+    weights of the graph count; the notes of a fit repeat it. `fit` changes neither the parameters
+    nor the graph; what is learnt ends in an underscore:
 
     Attributes:
         classes_: [K] the classes that `predict` returns, named as in the given labels.
@@ -189,6 +232,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
     space: ClassVar[dict[str, Range | OneOf]] = {}
     keeps_checkpoints: ClassVar[bool] = False  # whether an interrupted `fit` can be resumed
+    uses_edge_weights: ClassVar[bool] = False
 
     seed: int = 0
     device: str = "auto"
@@ -221,6 +265,17 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             )
         return cls(**changes)
 
+    def read(self, graph: Any) -> NodeTask:
+        """Return the task of a graph as this method uses it, with a note about edge weights."""
+        task = NodeTask.of(graph)
+        if task.edge_weight is None:
+            return task
+        name = type(self).__name__
+        note = f"Edge weights are used by {name}; NodeTask.of(graph, weights=False) ignores them."
+        if not self.uses_edge_weights:
+            task, note = task.without_weights(), f"Edge weights are ignored by {name}."
+        return task if note in task.notes else replace(task, notes=(*task.notes, note))
+
     def fit(
         self,
         graph: Any,
@@ -243,7 +298,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             progress: show notes about the graph, epochs, loss and time left.
         """
         self.check_params()
-        task = NodeTask.of(graph)
+        task = self.read(graph)
         if y is not None:
             raise EraseError(
                 "a graph that holds its labels",
@@ -272,7 +327,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             progress: show epochs, the first run's loss and time left.
         """
         self.check_params()
-        tasks = [NodeTask.of(graph) for graph in graphs]
+        tasks = [self.read(graph) for graph in graphs]
         tasks = tasks * len(seeds) if len(tasks) == 1 else tasks
         if len(tasks) != len(seeds):
             raise EraseError(
@@ -318,7 +373,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     def settings(self) -> dict[str, Any]:
         """Return the method's name and parameters, which with the graph determine its result."""
-        return {"method": type(self).__name__, **self.get_params(deep=False)}
+        return {"method": type(self).__name__, **self.plain_params()}
+
+    def plain_params(self) -> dict[str, Any]:
+        """Return the parameters as JSON can hold them: a function by its name."""
+        params: dict[str, Any] = self.get_params(deep=False)
+        return {k: _function_name(v) if callable(v) else v for k, v in params.items()}
 
     def predict(self) -> NDArray[Any]:
         """Return the class of every node [N], as the given labels name classes."""
@@ -367,7 +427,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted method into one file: safetensors with JSON inside, no code."""
+        """Write the fitted method into one file: safetensors with JSON inside, no code.
+
+        Of an encoder of your own the file has the weights and the name; `load` needs it again.
+        """
         fit = self._fitted()
         arrays: dict[str, Tensor] = {
             "proba": fit.outcome.proba,
@@ -378,7 +441,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         metadata = {
             "format": _FORMAT,
             "method": type(self).__name__,
-            "params": self.get_params(deep=False),
+            "params": self.plain_params(),
             "classes": self.classes_.tolist(),
             "class_names": list(self.class_names_),
             "best_epoch": fit.best_epoch,
@@ -388,8 +451,15 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         save_arrays(Path(path), arrays, metadata)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a method that `save` wrote; it predicts exactly as before."""
+    def load(
+        cls, path: str | PathLike[str], *, encoder: Callable[[int, int], Any] | None = None
+    ) -> Self:
+        """Read a method that `save` wrote; it predicts exactly as before.
+
+        Args:
+            path: the file.
+            encoder: the function that the method was fitted with, if its encoder was your own.
+        """
         arrays, metadata = load_arrays(Path(path))
         metadata = metadata if isinstance(metadata, dict) else {}
         if metadata.get("method") != cls.__name__ or metadata.get("format") != _FORMAT:
@@ -402,7 +472,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in metadata["params"].items()
         }
-        model = cls(**params)
+        model = cls(**(params | _own_encoder(cls.constraints, params, encoder)))
         outcome = Outcome(arrays["proba"], arrays["embedding"], arrays["labels"])
         weights = {
             name.removeprefix("weights/"): value

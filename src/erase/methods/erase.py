@@ -135,7 +135,8 @@ class ERASE(NetworkClassifier):
             :func:`erase.nn.encoders.activate`.
         output: activation of the representations, see :func:`erase.nn.encoders.activate`.
         amsgrad: Adam with a non-increasing step size.
-        encoder: "gat", "gcn" or "sage".
+        encoder: "gat", "gcn" or "sage", or a function that makes one of your own, see
+            :class:`erase.methods.network.NetworkClassifier`.
         hidden: width of the hidden layer, all attention heads together.
         heads: attention heads of the first layer.
         dropout: share of input features dropped in training.

@@ -18,7 +18,8 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.nn.sparse import Graph, propagate
+from erase.nn.sparse import propagate
+from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Loop, Outcome
 
 
@@ -26,7 +27,8 @@ from erase.training.loop import Fit, Loop, Outcome
 class LabelPropagation(NodeClassifier):
     """Label propagation (Zhou et al., 2004): spread training labels over the edges, no features.
 
-    Each step is Y ← (1−α) S Y + α Y₀ with S = D^-1/2 A D^-1/2.
+    Each step is Y ← (1−α) S Y + α Y₀ with S = D^-1/2 A D^-1/2; A has edge weights as entries, if
+    there are any.
     Y₀ has a 1 at the given label of every training node; the limit of many steps is
     α (I − (1−α) S)⁻¹ Y₀. Y is the representation, and its rows, divided by their sums, are the
     probabilities; where no label arrives, these are the classes' shares among the training labels.
@@ -51,14 +53,15 @@ class LabelPropagation(NodeClassifier):
         "steps": Range(1, 100, whole=True),
     }
 
+    uses_edge_weights: ClassVar[bool] = True
+
     keep: float = 0.1
     steps: int = 50
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         device = resolve_device(self.device)
         task = tasks[0]
-        graph = Graph(task.edge_index.to(device), task.num_nodes)
-        operator = graph.normalised("symmetric")
+        operator = whole_graph(task, device).normalised("symmetric")
         given = torch.stack([_training_labels(task) for task in tasks], 1).to(device)  # [N, R, K]
         first = given.flatten(1)  # all runs are columns of one matrix
         scores = propagate(

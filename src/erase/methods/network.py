@@ -23,10 +23,10 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.nn.encoders import ENCODERS, Activation, Encoder
+from erase.nn.own_encoder import Factory, OwnEncoder
 from erase.nn.precision import full_float32
-from erase.nn.sparse import Graph
 from erase.random import torch_stream
-from erase.training.graphs import Batch, WholeGraph
+from erase.training.graphs import Batch, WholeGraph, whole_graph
 from erase.training.large_graphs import SampledGraph, mean_over_batches
 from erase.training.loop import Fit, Learner, Loop, Outcome
 from erase.training.processes import average_gradients, count
@@ -47,8 +47,12 @@ SHARED_SETTINGS: dict[str, dict[str, Any]] = {
 class NetworkClassifier(NodeClassifier):
     """A method that trains a network by epochs: it writes ``_learner(tasks, seeds) -> Learner``.
 
+    The encoder uses edge weights, if the graph has any.
+
     Args:
-        encoder: "gat", "gcn" or "sage"; two layers.
+        encoder: "gat", "gcn" or "sage", two layers; or a function that is called with the numbers
+            of input and output columns and returns a module with PyG's ``forward(x, edge_index)``.
+            Such a module trains on whole graphs; `hidden` and `heads` are its own.
         hidden: width of the hidden layer, all attention heads together.
         heads: attention heads of the first layer.
         dropout: share of input features dropped in training.
@@ -65,7 +69,7 @@ class NetworkClassifier(NodeClassifier):
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NodeClassifier.constraints | {
-        "encoder": OneOf(tuple(ENCODERS)),
+        "encoder": OneOf(tuple(ENCODERS), "(in_channels, out_channels) -> torch.nn.Module"),
         "hidden": COUNT,
         "heads": COUNT,
         "dropout": SHARE,
@@ -82,8 +86,9 @@ class NetworkClassifier(NodeClassifier):
         "weight_decay": Range(1e-5, 1e-2, log=True),
     }
     keeps_checkpoints: ClassVar[bool] = True
+    uses_edge_weights: ClassVar[bool] = True
 
-    encoder: str = "gat"
+    encoder: str | Factory = "gat"
     hidden: int = 256
     heads: int = 8
     dropout: float = 0.5
@@ -100,6 +105,16 @@ class NetworkClassifier(NodeClassifier):
         settings = SHARED_SETTINGS.get((dataset or "").lower(), {})
         return super().preset(recipe, dataset, **(settings | changes))
 
+    def check_params(self) -> None:
+        """Raise an EraseError for the first parameter, or pair of them, that cannot be used."""
+        super().check_params()
+        if callable(self.encoder) and self.batch_size:
+            raise EraseError(
+                "batch_size=0 with an encoder of your own, which sees the whole graph",
+                f"batch_size={self.batch_size}",
+                f"Set batch_size=0, or encoder to {', '.join(map(repr, ENCODERS))}.",
+            )
+
     @abstractmethod
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         """Return what the loop trains: a run for each task and seed, all on one graph."""
@@ -111,7 +126,8 @@ class NetworkClassifier(NodeClassifier):
                 "batch_size=0",
                 "Set batch_size, or start one process.",
             )
-        if self.batch_size and len(tasks) > 1:  # their batches differ: one after the other
+        # runs whose batches differ, or whose encoder holds one run: one after the other
+        if (self.batch_size or callable(self.encoder)) and len(tasks) > 1:
             return [
                 fit
                 for task, seed in zip(tasks, seeds, strict=True)
@@ -149,13 +165,14 @@ class NetworkLearner(Learner):
         self.num_classes = task.num_classes
         self.num_features = task.num_features
         self.device = resolve_device(method.device)
-        self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
+        self.graph = whole_graph(task, self.device)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
         self.streams = self.random_streams("dropout")
         self.dropout = list(self.streams.values())
         # with batches an epoch cannot be recorded, and outcomes are too large to keep two of them
         self.waits = self.revisits = bool(method.batch_size)
+        self.waits |= callable(method.encoder)  # it may do anything
 
     def sampled(self, task: NodeTask, *, all_nodes: bool) -> SampledGraph:
         """Return the graph in batches of training nodes with sampled neighbours."""
@@ -176,6 +193,15 @@ class NetworkLearner(Learner):
         self, purpose: str, width: int, *, hidden: Activation, output: Activation
     ) -> Encoder:
         """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
+        if callable(self.method.encoder):
+            return OwnEncoder(
+                self.method.encoder,
+                in_width=self.num_features,
+                width=width,
+                dropout=self.method.dropout,
+                output_activation=output,
+                stream=torch_stream(self.seeds[0], purpose),
+            ).to(self.device)
         return Encoder(
             self.method.encoder,
             in_width=self.num_features,
@@ -186,6 +212,7 @@ class NetworkLearner(Learner):
             hidden_activation=hidden,
             output_activation=output,
             streams=[torch_stream(seed, purpose) for seed in self.seeds],
+            weighted=self.graph.weight is not None,
         ).to(self.device)
 
     def random_streams(self, purpose: str) -> dict[str, torch.Generator]:

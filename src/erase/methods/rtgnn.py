@@ -300,6 +300,7 @@ class RTGNN(NetworkClassifier):
     `heads` has no effect and `encoder` is "gcn".
 
     Note:
+        Edge weights of the graph are ignored.
         Dropout acts on the input of each network, as everywhere here. Edges have weight 1
         whatever the predictor returns, and both networks train it through the weights of its
         candidates. With `batch_size`, candidates are searched among the nodes of a sample;
@@ -324,6 +325,8 @@ class RTGNN(NetworkClassifier):
         "certainty": Range(0.7, 0.99),
         "consistency": Range(0.01, 1.0, log=True),
     }
+
+    uses_edge_weights: ClassVar[bool] = False
 
     encoder: str = "gcn"
     hidden: int = 128

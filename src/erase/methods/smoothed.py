@@ -22,6 +22,7 @@ from erase.methods.base import (
 from erase.methods.relabelling.smoothing import Smoother, Smoothing
 from erase.nn.heads import logistic_regression
 from erase.nn.precision import full_float32
+from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Loop, Outcome
 
 _NAME = "smoothed"  # of its only smoothed features
@@ -33,7 +34,8 @@ class SmoothedLogReg(NodeClassifier):
 
     The features are weighed, reduced and smoothed as in
     :mod:`erase.methods.relabelling.smoothing`, by personalised PageRank over
-    S = D^-1/2 (A + I + w G) D^-1/2, where G joins nodes of like features; the regression minimises
+    S = D^-1/2 (A + I + w G) D^-1/2, where A has edge weights as entries, if there are any, and G
+    joins nodes of like features; the regression minimises
     C Σ CE + ½‖W‖². The smoothed features are the representation. Validation labels choose nothing
     here, so they train as well.
 
@@ -69,6 +71,8 @@ class SmoothedLogReg(NodeClassifier):
         "strength": Range(0.05, 10.0, log=True),
     }
 
+    uses_edge_weights: ClassVar[bool] = True
+
     width: int = 256
     restart: float = 0.1
     steps: int = 20
@@ -84,8 +88,8 @@ class SmoothedLogReg(NodeClassifier):
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         device = resolve_device(self.device)
-        x, edge_index = tasks[0].x.to(device), tasks[0].edge_index.to(device)
-        smoother, features = Smoother.fit(x, edge_index, self.width, self._smoothings)
+        x, graph = tasks[0].x.to(device), whole_graph(tasks[0], device)
+        smoother, features = Smoother.fit(x, graph, self.width, self._smoothings)
         embedding = features[_NAME].cpu()  # one for all runs
         return [self._fit_labels(task, features[_NAME], embedding, smoother) for task in tasks]
 
@@ -116,7 +120,7 @@ class SmoothedLogReg(NodeClassifier):
         """Return probabilities and representations of a graph without training; labels unread."""
         weights, device = self._fitted().weights, resolve_device(self.device)
         smoother = Smoother.of(weights, self._smoothings, device)
-        features = smoother.apply(task.x.to(device), task.edge_index.to(device))[_NAME]
+        features = smoother.apply(task.x.to(device), whole_graph(task, device))[_NAME]
         return _predict(features, features.cpu(), weights)
 
 

@@ -72,6 +72,12 @@ class Features:
         taken._values = self._values[..., entries]
         return taken
 
+    def dense(self) -> Tensor:
+        """Return the features [N, F] of one run, zeros and all."""
+        if self._pattern is None:
+            return self._values if self._values.dim() == 2 else self._values[0]
+        return self._pattern.matrix(self._values.flatten()).to_dense()
+
     def project(self, weight: Tensor) -> Tensor:
         """Return x·W [R, N, C] for the weights W [R, F, C] of R runs, differentiable in W."""
         if self._pattern is None:
@@ -135,9 +141,18 @@ class Layer(nn.Module, ABC):
         out_width: C, of all attention heads together.
         heads: attention heads H, where the layer has attention.
         streams: draw the initial weights, one for each of R runs.
+        weighted: whether the graph has edge weights, where the layer has parameters for them.
     """
 
-    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+    def __init__(
+        self,
+        in_width: int,
+        out_width: int,
+        heads: int,
+        streams: Streams,
+        *,
+        weighted: bool = False,
+    ) -> None:
         super().__init__()
 
     @abstractmethod
@@ -164,10 +179,20 @@ class GATLayer(Layer):
     """GAT (Veličković et al., 2018): neighbours weighted by learnt attention.
 
     Heads of Σ_j a_ij W x_j over neighbours and the node itself, plus a bias. `heads` must divide
-    `out_width`.
+    `out_width`. An edge weight w_ij adds w_ij (u · e) to the score before the softmax, with learnt
+    vectors u and e per head: PyG's layer with ``edge_dim=1``. A self-loop has the mean of its
+    node's weights.
     """
 
-    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+    def __init__(
+        self,
+        in_width: int,
+        out_width: int,
+        heads: int,
+        streams: Streams,
+        *,
+        weighted: bool = False,
+    ) -> None:
         super().__init__(in_width, out_width, heads, streams)
         if out_width % heads:
             raise EraseError(
@@ -180,6 +205,10 @@ class GATLayer(Layer):
         self.source = _glorot(streams, heads, out_width // heads)  # [R, H, C]
         self.target = _glorot(streams, heads, out_width // heads)
         self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
+        if weighted:
+            self.edge_weight = _glorot(streams, 1, out_width)  # u of all heads [R, 1, H·C]
+            self.edge = _glorot(streams, heads, out_width // heads)  # e [R, H, C]
+        self.weighted = weighted
 
     def message(self, x: Features | Tensor) -> Messages:
         """Return xW, or x where one head makes it narrower, and the scores [R, N, 2, H]."""
@@ -200,11 +229,26 @@ class GATLayer(Layer):
         pattern = graph.pattern(self_loops=True, copies=runs * self.heads)
         of_nodes = scores.permute(2, 1, 0, 3)  # [2, N, R, H]
         source, target = of_nodes[0].flatten(), graph.of_rows(of_nodes[1], 0).flatten()
-        around = attend(pattern, _nodes_first(h).view(source.numel(), -1), source, target)
+        edge = self._edge_scores(graph)
+        around = attend(pattern, _nodes_first(h).view(source.numel(), -1), source, target, edge)
         around = around.view(graph.num_rows, runs, -1).transpose(0, 1)  # [R, M, C]
         if h.shape[2] == out_width:
             return around + self.bias
         return torch.baddbmm(self.bias, around, self.weight)
+
+    def _edge_scores(self, graph: Graph) -> Tensor | None:
+        """Return w_ij (u · e) for the entries of R·H copies of the graph with self-loops."""
+        if not self.weighted:
+            if graph.weight is not None:
+                raise EraseError(
+                    "a graph without edge weights, as in the fit",
+                    "one with edge weights",
+                    "Ignore them, NodeTask.of(graph, weights=False), or fit a graph with weights.",
+                )
+            return None
+        slopes = (self.edge_weight.view_as(self.edge) * self.edge).sum(2).flatten()  # [R·H]
+        scores = slopes[:, None] * graph.weights_and_loops()  # [R·H, E + M]
+        return scores.flatten().index_select(0, graph.repeat_order(slopes.numel()))
 
 
 def _scores(h: Tensor, vectors: Tensor) -> Tensor:
@@ -216,10 +260,19 @@ def _scores(h: Tensor, vectors: Tensor) -> Tensor:
 class GCNLayer(Layer):
     """GCN (Kipf and Welling, 2017): neighbours averaged, weighted by their degrees.
 
-    D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used.
+    D̂^-1/2 (A + I) D̂^-1/2 x W plus a bias; `heads` is not used. A has the edge weights as entries,
+    if there are any.
     """
 
-    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+    def __init__(
+        self,
+        in_width: int,
+        out_width: int,
+        heads: int,
+        streams: Streams,
+        *,
+        weighted: bool = False,
+    ) -> None:
         super().__init__(in_width, out_width, heads, streams)
         self.weight = _glorot(streams, in_width, out_width)
         self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
@@ -239,10 +292,19 @@ class GCNLayer(Layer):
 class SAGELayer(Layer):
     """GraphSAGE (Hamilton et al., 2017): the mean of the neighbours beside the node itself.
 
-    The mean of the neighbours' x W plus x W' plus a bias; `heads` is not used.
+    The mean of the neighbours' x W plus x W' plus a bias; `heads` is not used. With edge weights
+    it is the weighted mean Σ_j w_ij x_j / Σ_j w_ij.
     """
 
-    def __init__(self, in_width: int, out_width: int, heads: int, streams: Streams) -> None:
+    def __init__(
+        self,
+        in_width: int,
+        out_width: int,
+        heads: int,
+        streams: Streams,
+        *,
+        weighted: bool = False,
+    ) -> None:
         super().__init__(in_width, out_width, heads, streams)
         bound = in_width**-0.5
         self.neighbours = _uniform(streams, bound, (in_width, out_width))
@@ -359,6 +421,7 @@ class Encoder(nn.Module):
         hidden_activation: see :func:`activate`.
         output_activation: see :func:`activate`.
         streams: draw the initial weights, one for each of the R runs the encoder holds.
+        weighted: whether the graphs have edge weights.
     """
 
     def __init__(
@@ -373,12 +436,13 @@ class Encoder(nn.Module):
         hidden_activation: Activation,
         output_activation: Activation,
         streams: Streams,
+        weighted: bool = False,
     ) -> None:
         super().__init__()
         if kind not in ENCODERS:
             raise EraseError(f"an encoder among {', '.join(ENCODERS)}", repr(kind), "Choose one.")
-        self.first = ENCODERS[kind](in_width, hidden, heads, streams)
-        self.second = ENCODERS[kind](hidden, width, 1, streams)
+        self.first = ENCODERS[kind](in_width, hidden, heads, streams, weighted=weighted)
+        self.second = ENCODERS[kind](hidden, width, 1, streams, weighted=weighted)
         self.dropout = dropout
         self.hidden_activation = hidden_activation
         self.output_activation = output_activation

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from erase.errors import EraseError
+
 # torch warns once per process about its CSR layout; a user cannot act upon it.
 for _message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are implicitly"):
     warnings.filterwarnings("ignore", message=_message)
@@ -203,11 +205,14 @@ class Graph:
         num_nodes: N, the columns.
         itself: [M] the column of each row's own node, for a part of a graph; None: row i is node i.
         degree: [N] neighbours in the whole graph; None: as many as a node has here.
+        weight: [E] weights from 0 on, the same for both directions; None: all edges count alike.
+        strength: [N] sum of a node's weights in the whole graph; None: of those it has here.
 
     Attributes:
         edge_index: as given.
         num_nodes: N.
         itself: as given.
+        weight: as given.
     """
 
     def __init__(
@@ -217,11 +222,14 @@ class Graph:
         *,
         itself: Tensor | None = None,
         degree: Tensor | None = None,
+        weight: Tensor | None = None,
+        strength: Tensor | None = None,
     ) -> None:
         self.edge_index = edge_index
         self.num_nodes = num_nodes
         self.itself = itself
-        self._degree = degree
+        self.weight = weight
+        self._degree, self._strength = degree, strength
         self._kept: dict[tuple[Any, ...], Any] = {}
 
     @property
@@ -239,6 +247,15 @@ class Graph:
     def degree(self) -> Tensor:
         """[N] neighbours of each node in the whole graph."""
         return self.indptr.diff() if self._degree is None else self._degree
+
+    @cached_property
+    def strength(self) -> Tensor | None:
+        """[N] float64: sum of each node's edge weights in the whole graph; None: no weights."""
+        if self._strength is not None or self.weight is None:
+            return self._strength
+        return torch.segment_reduce(
+            self.weight.double(), "sum", offsets=self.indptr, initial=0.0
+        )  # always in the same order, also on a GPU
 
     def of_rows(self, values: Tensor, dim: int) -> Tensor:
         """Return the entries of `values` [..., N, ...] along `dim` that belong to the rows."""
@@ -266,8 +283,9 @@ class Graph:
         "row"        D^-1 A (rows sum to 1)            –
         ============ ================================= ===========================
 
-        A node without neighbours has a zero row and column. Where k of a row's d entries were
-        sampled, each counts d/k times: products are right on average.
+        With edge weights, A has these as entries and D the sums of its rows; an edge of the
+        identity counts 1. A node without neighbours has a zero row and column. Where k of a row's
+        d entries were sampled, each counts d/k times: products are right on average.
 
         >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)  # 0 – 1 – 2
         >>> path.normalised("column")[1].tolist()  # entries (0,1) (1,0) (1,2) (2,1)
@@ -276,7 +294,11 @@ class Graph:
         key = ("normalised", how, self_loops)
         if key not in self._kept:
             pattern = self.pattern(self_loops=self_loops)
-            degree = (self.degree + int(self_loops)).to(torch.float32)
+            if self.strength is None:
+                degree = (self.degree + int(self_loops)).to(torch.float32)
+            else:  # in float64: weights may be of any scale
+                degree = self.strength + int(self_loops)
+                degree = degree.where(degree > 0, 1.0)  # all entries are 0 then
             of_row = self.of_rows(degree, 0)
             if how == "symmetric":
                 values = (of_row[pattern.rows] * degree[pattern.indices]).rsqrt()
@@ -284,8 +306,13 @@ class Graph:
                 values = degree[pattern.indices].reciprocal()
             else:
                 values = of_row[pattern.rows].reciprocal()
+            if self.weight is not None:
+                weight = self.weight.double()
+                if self_loops:
+                    weight = self._with_loops(weight, weight.new_ones(self.num_rows))
+                values = (values * weight).to(torch.float32)
             if self._degree is not None:
-                values = values * self._weights(pattern, self_loops)
+                values = values * self._multiplicity(pattern, self_loops)
             self._kept[key] = (pattern, values)
         kept: tuple[Pattern, Tensor] = self._kept[key]
         return kept
@@ -293,15 +320,21 @@ class Graph:
     def masked(self, mask: Tensor) -> "Graph":
         """Return the graph A ⊙ mmᵀ: the same nodes, only edges between nodes of `mask` [N]."""
         inside = mask[self.edge_index[0]] & mask[self.edge_index[1]]
-        return Graph(self.edge_index[:, inside], self.num_nodes)
+        return Graph(self.edge_index[:, inside], self.num_nodes, weight=_at(self.weight, inside))
 
     def rows(self, start: int, stop: int) -> "Graph":
         """Return the rows `start` to `stop` of a whole graph, all columns, without a copy of it."""
         first, last = self.indptr[start].item(), self.indptr[stop].item()
         entries = self.edge_index[:, first:last]
         local = torch.stack([entries[0] - start, entries[1]])
-        itself = torch.arange(start, stop, device=local.device)
-        return Graph(local, self.num_nodes, itself=itself, degree=self.degree)
+        return Graph(
+            local,
+            self.num_nodes,
+            itself=torch.arange(start, stop, device=local.device),
+            degree=self.degree,
+            weight=None if self.weight is None else self.weight[first:last],
+            strength=self.strength,
+        )
 
     def only(self, rows: Tensor) -> tuple["Graph", Tensor]:
         """Return some rows [m] of a part of a graph, among the columns they need, and these [n]."""
@@ -313,9 +346,15 @@ class Graph:
         edges = torch.stack(
             [torch.repeat_interleave(places, count), torch.searchsorted(needed, ends)]
         )
-        itself = torch.searchsorted(needed, own)
-        degree = self.degree[needed]
-        return Graph(edges, needed.numel(), itself=itself, degree=degree), needed
+        part = Graph(
+            edges,
+            needed.numel(),
+            itself=torch.searchsorted(needed, own),
+            degree=self.degree[needed],
+            weight=_at(self.weight, entries),
+            strength=_at(self.strength, needed),
+        )
+        return part, needed
 
     def induced(self, nodes: Tensor) -> "Graph":
         """Return the graph among `nodes` [n] of a whole graph, numbered as they are listed."""
@@ -326,17 +365,53 @@ class Graph:
         cols = order[place]
         inside = nodes[cols] == ends
         rows = torch.repeat_interleave(torch.arange(nodes.numel(), device=nodes.device), count)
-        key = (rows * nodes.numel() + cols)[inside].sort().values
-        return Graph(torch.stack([key // nodes.numel(), key % nodes.numel()]), nodes.numel())
+        key, order = (rows * nodes.numel() + cols)[inside].sort()
+        edges = torch.stack([key // nodes.numel(), key % nodes.numel()])
+        return Graph(edges, nodes.numel(), weight=_at(self.weight, entries[inside][order]))
 
-    def _weights(self, pattern: Pattern, self_loops: bool) -> Tensor:
+    def weights_and_loops(self) -> Tensor:
+        """Return the weights [E + M] of A + I; a self-loop has the mean of its node's weights.
+
+        This is PyG's ``fill_value="mean"``; a node without neighbours has 0.
+        """
+        if self.weight is None or self.strength is None:
+            raise EraseError(
+                "a graph with edge weights, as in the fit",
+                "one without",
+                "Add edge_weight, or fit again without weights: NodeTask.of(graph, weights=False).",
+            )
+        if ("loops",) not in self._kept:
+            mean = (self.strength / self.degree.clamp(min=1)).to(self.weight.dtype)
+            self._kept["loops",] = self._with_loops(self.weight, self.of_rows(mean, 0))
+        kept: Tensor = self._kept["loops",]
+        return kept
+
+    def repeat_order(self, copies: int) -> Tensor:
+        """Return where entries of `copies` of A + I lie among values [copies, E + M], flattened."""
+        key = ("order", copies)
+        if key not in self._kept:
+            self._kept[key] = self.pattern(self_loops=True).repeat_order(copies)
+        kept: Tensor = self._kept[key]
+        return kept
+
+    def _with_loops(self, values: Tensor, of_loops: Tensor) -> Tensor:
+        """Return the values of A + I from those of A [E] and of I [M]."""
+        pattern = self.pattern(self_loops=True)
+        loop = self._is_loop(pattern)
+        joined = values.new_empty(loop.shape)
+        joined[loop], joined[~loop] = of_loops, values
+        return joined
+
+    def _is_loop(self, pattern: Pattern) -> Tensor:
+        """Return which entries of A + I belong to I [E + M]."""
+        own = pattern.rows if self.itself is None else self.itself[pattern.rows]
+        return pattern.indices == own
+
+    def _multiplicity(self, pattern: Pattern, self_loops: bool) -> Tensor:
         """Return how many entries of the whole graph each entry stands for [E]."""
         here = self.indptr.diff()
         weight = (self.of_rows(self.degree, 0) / here.clamp(min=1)).to(torch.float32)[pattern.rows]
-        if not self_loops:
-            return weight
-        own = pattern.rows if self.itself is None else self.itself[pattern.rows]
-        return torch.where(pattern.indices == own, 1.0, weight)
+        return weight.masked_fill(self._is_loop(pattern), 1.0) if self_loops else weight
 
     def _build(self, self_loops: bool) -> Pattern:
         shape = (self.num_rows, self.num_nodes)
@@ -347,6 +422,10 @@ class Graph:
         rows, cols = torch.cat([self.edge_index[0], rows]), torch.cat([self.edge_index[1], cols])
         order = torch.argsort(rows * self.num_nodes + cols)
         return Pattern.from_coordinates(rows[order], cols[order], shape)
+
+
+def _at(values: Tensor | None, places: Tensor) -> Tensor | None:
+    return None if values is None else values[places]
 
 
 def propagate(
@@ -416,10 +495,18 @@ class _Attention(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, pattern: Pattern, h: Tensor, source: Tensor, target: Tensor, slope: float
+        ctx: Any,
+        pattern: Pattern,
+        h: Tensor,
+        source: Tensor,
+        target: Tensor,
+        edge: Tensor | None,
+        slope: float,
     ) -> Tensor:
         rows, cols = pattern.rows, pattern.indices
         raw = source[cols] + target[rows]
+        if edge is not None:
+            raw += edge
         score = torch.where(raw > 0, raw, slope * raw)
         weight = (score - pattern.row_max(score)[rows]).exp_()
         weight = weight / pattern.row_sum(weight)[rows]
@@ -439,22 +526,30 @@ class _Attention(Function):
         grad_raw = torch.where(raw > 0, grad_raw, ctx.slope * grad_raw)
         grad_source = pattern.transposed.row_sum(grad_raw[pattern.t_order])
         grad_target = pattern.row_sum(grad_raw)
-        return None, grad_h, grad_source, grad_target, None
+        grad_edge = grad_raw if ctx.needs_input_grad[4] else None
+        return None, grad_h, grad_source, grad_target, grad_edge, None
 
 
 def attend(
-    pattern: Pattern, h: Tensor, source: Tensor, target: Tensor, *, slope: float = 0.2
+    pattern: Pattern,
+    h: Tensor,
+    source: Tensor,
+    target: Tensor,
+    edge: Tensor | None = None,
+    *,
+    slope: float = 0.2,
 ) -> Tensor:
-    """Return Σ_j a_ij h_j, a_i· = softmax over the entries j of row i of LeakyReLU(s_j + t_i).
+    """Return Σ_j a_ij h_j, a_i· the softmax over row i's entries of LeakyReLU(s_j + t_i + e_ij).
 
     Args:
         pattern: [M, N] the neighbours of each row; every row needs an entry (use self-loops).
         h: [N, C] what is aggregated.
         source: [N] s, score of a node as a neighbour.
         target: [M] t, score of the row that aggregates.
+        edge: [E] e, score of the entry; None: 0.
         slope: LeakyReLU's negative slope.
     """
     around: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
-        pattern, h, source, target, slope
+        pattern, h, source, target, edge, slope
     )
     return around

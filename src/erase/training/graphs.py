@@ -6,8 +6,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from erase.data.task import NodeTask
 from erase.nn.encoders import Encoder, Features
 from erase.nn.sparse import Graph
+
+
+def whole_graph(task: NodeTask, device: torch.device) -> Graph:
+    """Return the edges of a task with their weights, on a device.
+
+    Methods take a graph as undirected: an edge with a weight of its own in each direction has the
+    mean of the two.
+    """
+    graph = Graph(task.edge_index.to(device), task.num_nodes)
+    if task.edge_weight is not None:
+        graph.weight = task.edge_weight.to(device)
+        if task.edge_is_given is not None:
+            graph.weight = (graph.weight + graph.weight[graph.pattern().t_order]) / 2
+    return graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from erase.data.task import NodeTask
 from erase.nn.encoders import Encoder, Features, take_rows
 from erase.nn.sparse import Graph
 from erase.training.chunks import hidden_of_all, output_of_all
-from erase.training.graphs import Batch
+from erase.training.graphs import Batch, whole_graph
 from erase.training.processes import count, own_rows, put_together
 from erase.training.sampling import Sample, SampledNeighbours
 
@@ -83,7 +83,7 @@ class SampledGraph(ChunkedGraph):
         drawn = [10**9 if k < 0 else k for k in num_neighbors]
         reached = task.train_index.numel() * sum(prod(drawn[:i]) for i in range(len(drawn) + 1))
         self.evaluate_every = ceil(task.num_nodes / reached)
-        self._on_cpu = Graph(task.edge_index, task.num_nodes)
+        self._on_cpu = whole_graph(task, torch.device("cpu"))
         self.samples = SampledNeighbours(
             self._on_cpu,
             task.train_index,
@@ -101,15 +101,27 @@ class SampledGraph(ChunkedGraph):
         """Return a sample as the batch of a step."""
         seeds, inner, size = sample.hops[0], sample.hops[-2], sample.nodes.numel()
         rows, last_rows = (size, size) if self.all_nodes else (inner, seeds)
-        degree = self._on_cpu.degree[sample.nodes].to(self.device)
-        edges = sample.edge_index.to(self.device)
+        part = self._sampled(sample)
         return Batch(
             x=self.read(sample.nodes),
-            graph=_first_rows(edges, degree, rows),
-            last=_first_rows(edges, degree[:rows], last_rows),
+            graph=_first_rows(part, rows, size),
+            last=_first_rows(part, last_rows, rows),
             nodes=sample.nodes[:last_rows].to(self.device),
             train=torch.arange(seeds, device=self.device)[None],
             given=self._y[sample.nodes[:seeds]].to(self.device)[None],
+        )
+
+    def _sampled(self, sample: Sample) -> Graph:
+        """Return the edges of a sample, with the degrees of the whole graph."""
+        whole = self._on_cpu
+        return Graph(
+            sample.edge_index.to(self.device),
+            sample.nodes.numel(),
+            degree=whole.degree[sample.nodes].to(self.device),
+            weight=None if whole.weight is None else whole.weight[sample.edges].to(self.device),
+            strength=(
+                None if whole.strength is None else whole.strength[sample.nodes].to(self.device)
+            ),
         )
 
     def among(self, batch: Batch) -> Graph:
@@ -140,11 +152,17 @@ class SampledGraph(ChunkedGraph):
         return z[:, : rows.numel()], rows
 
 
-def _first_rows(edge_index: Tensor, degree: Tensor, rows: int) -> Graph:
-    """Return the first rows of a sampled graph among as many nodes as there are in `degree`."""
-    kept = int(torch.searchsorted(edge_index[0], rows))
-    itself = torch.arange(rows, device=degree.device)
-    return Graph(edge_index[:, :kept], degree.numel(), itself=itself, degree=degree)
+def _first_rows(part: Graph, rows: int, columns: int) -> Graph:
+    """Return the first rows of a sampled graph among its first columns."""
+    kept = int(torch.searchsorted(part.edge_index[0], rows))
+    return Graph(
+        part.edge_index[:, :kept],
+        columns,
+        itself=torch.arange(rows, device=part.edge_index.device),
+        degree=part.degree[:columns],
+        weight=None if part.weight is None else part.weight[:kept],
+        strength=None if part.strength is None else part.strength[:columns],
+    )
 
 
 def mean_over_batches(

@@ -33,11 +33,13 @@ class Sample:
         nodes: [n] their numbers in the whole graph: the seeds, then what each hop added.
         hops: the number of nodes after the seeds, after the first hop, …
         edge_index: [2, e] receivers and senders of messages, as positions in `nodes`; sorted.
+        edges: [e] which entries of the whole graph they are.
     """
 
     nodes: Tensor
     hops: tuple[int, ...]
     edge_index: Tensor
+    edges: Tensor
 
 
 class SampledNeighbours:
@@ -78,7 +80,8 @@ class SampledNeighbours:
             sources, targets = batch.edge_index
             order = torch.argsort(targets * batch.n_id.numel() + sources)
             hops = torch.tensor(batch.num_sampled_nodes).cumsum(0).tolist()
-            yield Sample(batch.n_id, tuple(hops), torch.stack([targets, sources])[:, order])
+            edge_index = torch.stack([targets, sources])[:, order]
+            yield Sample(batch.n_id, tuple(hops), edge_index, batch.e_id[order])
 
 
 class _Shuffled(Sampler[list[int]]):
@@ -120,7 +123,7 @@ class CSRSampler(_NodeSampler):
     def sample_from_nodes(self, inputs: NodeSamplerInput) -> SamplerOutput:
         """Return the seeds `inputs.node` and the neighbours drawn for them."""
         seeds = inputs.node
-        parts, sources, targets = [seeds], [], []
+        parts, sources, targets, drawn = [seeds], [], [], []
         self._place[seeds] = torch.arange(seeds.numel())
         first, last = 0, seeds.numel()  # the nodes that this hop draws for
         for wanted in self._num_neighbors:
@@ -130,6 +133,7 @@ class CSRSampler(_NodeSampler):
             self._place[fresh] = torch.arange(last, last + fresh.numel())
             sources.append(self._place[met])
             targets.append(torch.repeat_interleave(torch.arange(first, last), count))
+            drawn.append(entries)
             parts.append(fresh)
             first, last = last, last + fresh.numel()
         nodes = torch.cat(parts)
@@ -138,7 +142,7 @@ class CSRSampler(_NodeSampler):
             node=nodes,
             row=torch.cat(sources),
             col=torch.cat(targets),
-            edge=None,
+            edge=torch.cat(drawn),
             num_sampled_nodes=[part.numel() for part in parts],
             num_sampled_edges=[part.numel() for part in sources],
             metadata=(inputs.input_id, inputs.time),

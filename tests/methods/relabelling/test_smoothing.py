@@ -20,6 +20,7 @@ from conftest import (
     clusters,
     dense_adjacency,
     edge_lists,
+    edge_weights,
     full,
     two_communities,
     unit_rows,
@@ -35,7 +36,7 @@ from erase.methods.relabelling.smoothing import (
 )
 from erase.nn import neighbours
 from erase.nn.neighbours import nearest_graph
-from erase.nn.sparse import propagate
+from erase.nn.sparse import Graph, propagate
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +53,7 @@ def reduce(x: Tensor, width: int) -> Tensor:
 
 
 def smoothed_features(x: Tensor, edge_index: Tensor, width: int = 256, **options: Any) -> Tensor:
-    return Smoother.fit(x, edge_index, width, {"it": Smoothing(**options)})[1]["it"]
+    return Smoother.fit(x, Graph(edge_index, len(x)), width, {"it": Smoothing(**options)})[1]["it"]
 
 
 def counts(seed: int = 0, nodes: int = 30, words: int = 8) -> Tensor:
@@ -223,9 +224,21 @@ def test_the_operator_is_the_sum_of_three_matrices(
     edge_index, n = graph
     x = torch.rand(n, 3, generator=torch.Generator().manual_seed(seed))
     near, cosines = nearest_graph(x, count)
-    pattern, values = join(edge_index, near, cosines, weight, n)
+    pattern, values = join(Graph(edge_index, n), near, cosines, weight)
     near_by = brute_force_neighbours(full(x), count)
     total = dense_adjacency(edge_index, n).numpy() + np.eye(n) + weight * near_by
+    np.testing.assert_allclose(full(pattern.matrix(values)), normalised(total), atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@given(edge_lists())
+def test_edge_weights_are_entries_of_the_operator(scale: float, graph: tuple[Tensor, int]) -> None:
+    edge_index, n = graph
+    weight = scale * edge_weights(edge_index, n)
+    x = torch.rand(n, 3, generator=torch.Generator().manual_seed(0))
+    pattern, values = join(Graph(edge_index, n, weight=weight), *nearest_graph(x, 2), 0.25)
+    total = np.eye(n) + 0.25 * brute_force_neighbours(full(x), 2)
+    total[tuple(edge_index.numpy())] += weight.numpy()
     np.testing.assert_allclose(full(pattern.matrix(values)), normalised(total), atol=1e-6)
 
 
@@ -236,7 +249,7 @@ def test_smoothing_is_a_sum_of_matrix_powers(
     edge_index, n = graph
     x = torch.randn(n, 2, generator=torch.Generator().manual_seed(steps))
     near, cosines = nearest_graph(x, 2)
-    pattern, values = join(edge_index, near, cosines, 0.25, n)
+    pattern, values = join(Graph(edge_index, n), near, cosines, 0.25)
     s = full(pattern.matrix(values))
     expected = (1 - restart) ** steps * np.linalg.matrix_power(s, steps) @ full(x)
     for t in range(steps):
@@ -358,7 +371,7 @@ def test_nothing_of_size_nodes_times_nodes_exists(sparse: bool) -> None:
 
 def test_the_three_smoothings_differ_in_steps_and_neighbours() -> None:
     task = NodeTask.from_data(two_communities())
-    found = Smoother.fit(task.x, task.edge_index, 5, SMOOTHINGS)[1]
+    found = Smoother.fit(task.x, Graph(task.edge_index, task.num_nodes), 5, SMOOTHINGS)[1]
     options: dict[str, dict[str, int]] = {
         "features": {"steps": 0, "neighbours": 0},
         "near": {"steps": 2, "neighbours": 0},
@@ -379,7 +392,7 @@ def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -
     assert largest.numbers < 900 * 900 / 2
     near = nearest_graph(x := weigh(x), 10)
     h = propagate(
-        *join(no_edges, *near, 0.25, 900), x, keep=0.1, steps=20, restart=True, bounded=False
+        *join(Graph(no_edges, 900), *near, 0.25), x, keep=0.1, steps=20, restart=True, bounded=False
     )
     torch.testing.assert_close(found, normalize(h - h.mean(0), dim=1))
 
@@ -388,9 +401,10 @@ def test_many_nodes_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -
 def test_a_smoother_applies_to_the_graph_it_was_fitted_to_and_to_its_file(kind: str) -> None:
     x, edge_index = graph_of()
     x = {"words": x, "signed": x - 2 * x * (x > 0.5), "dense": x + 0.1, "narrow": x}[kind]
-    smoother, found = Smoother.fit(x, edge_index, 40 if kind == "narrow" else 12, SMOOTHINGS)
+    graph = Graph(edge_index, len(x))
+    smoother, found = Smoother.fit(x, graph, 40 if kind == "narrow" else 12, SMOOTHINGS)
     loaded = Smoother.of(smoother.tensors() | {"other": x}, SMOOTHINGS, torch.device("cpu"))
-    again = loaded.apply(x.to_sparse_csr(), edge_index)
+    again = loaded.apply(x.to_sparse_csr(), graph)
     for name, features in found.items():
         torch.testing.assert_close(again[name], features, atol=1e-6, rtol=1e-5)
 
@@ -400,8 +414,8 @@ def test_another_graph_is_weighed_and_centred_as_the_fitted_one() -> None:
     x, _ = graph_of()
     no_edges = torch.zeros(2, 0, dtype=torch.int64)
     alone = {"features": SMOOTHINGS["features"]}
-    smoother, found = Smoother.fit(x, no_edges, 12, alone)
-    part = smoother.apply(x[:7], no_edges)
+    smoother, found = Smoother.fit(x, Graph(no_edges, len(x)), 12, alone)
+    part = smoother.apply(x[:7], Graph(no_edges, 7))
     torch.testing.assert_close(part["features"], found["features"][:7], atol=1e-6, rtol=1e-5)
 
 

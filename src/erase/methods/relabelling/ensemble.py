@@ -26,6 +26,7 @@ from erase.methods.relabelling.smoothing import SMOOTHINGS, Smoother, Smoothing
 from erase.nn.heads import Regressions
 from erase.nn.precision import full_float32
 from erase.random import numpy_stream
+from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Outcome
 
 Floats = NDArray[np.float64]
@@ -52,8 +53,8 @@ def smoothed_features(
     task: NodeTask, view: str, width: int, device: torch.device
 ) -> tuple[Smoother, dict[str, Tensor]]:
     """Return the smoothed features of a task's graph, by name, and what makes them."""
-    x, edge_index = task.x.to(device), task.edge_index.to(device)
-    return Smoother.fit(x, edge_index, width, smoothings_of(view))
+    graph = whole_graph(task, device)
+    return Smoother.fit(task.x.to(device), graph, width, smoothings_of(view))
 
 
 def relabel(

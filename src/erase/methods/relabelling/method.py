@@ -28,6 +28,7 @@ from erase.methods.relabelling.ensemble import (
     smoothings_of,
 )
 from erase.methods.relabelling.smoothing import VIEWS, Smoother
+from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Loop, Outcome
 
 Floats = NDArray[np.float64]
@@ -39,8 +40,8 @@ class Relabelling(NodeClassifier):
     """Relabelling, this package's own method: find wrong labels, and train on corrected ones.
 
     1. Smooth the features over the graph in three ways: not at all, a little, and far
-       (:mod:`erase.methods.relabelling.smoothing`). On each, fit simple classifiers (class means,
-       two logistic regressions) to the given labels.
+       (:mod:`erase.methods.relabelling.smoothing`); edge weights are used. On each, fit simple
+       classifiers (class means, two logistic regressions) to the given labels.
     2. Predict every label by classifiers that were fitted without it. Compared with the given
        labels, these predictions show how often class k is labelled g: the transition matrix T
        (:mod:`erase.methods.relabelling.noise_model`).
@@ -77,6 +78,8 @@ class Relabelling(NodeClassifier):
         "width": Range(64, 512, log=True, whole=True),
         "rounds": Range(0, 3, whole=True),
     }
+
+    uses_edge_weights: ClassVar[bool] = True
 
     width: int = 256
     view: str = "all"
@@ -124,7 +127,7 @@ class Relabelling(NodeClassifier):
         """Return probabilities and representations of a graph without training; labels unread."""
         weights, device = self._fitted().weights, resolve_device(self.device)
         smoother = Smoother.of(weights, smoothings_of(self.view), device)
-        features = smoother.apply(task.x.to(device), task.edge_index.to(device))
+        features = smoother.apply(task.x.to(device), whole_graph(task, device))
         proba, main = apply_mixture(weights, features)
         return Outcome(
             torch.from_numpy(proba), features[main].cpu(), torch.from_numpy(proba.argmax(1))

@@ -23,7 +23,7 @@ from torch.nn.functional import normalize
 
 from erase.nn import neighbours
 from erase.nn.precision import full_float32
-from erase.nn.sparse import Pattern, propagate
+from erase.nn.sparse import Graph, Pattern, propagate
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
@@ -182,28 +182,28 @@ def _scipy_csr(x: Tensor) -> Any:
     return sp.csr_matrix(parts, shape=x.shape)
 
 
-def join(
-    edge_index: Tensor, near: Tensor, cosines: Tensor, weight: float, num_nodes: int
-) -> tuple[Pattern, Tensor]:
+def join(graph: Graph, near: Tensor, cosines: Tensor, weight: float) -> tuple[Pattern, Tensor]:
     """Return S = D^-1/2 (A + I + w G) D^-1/2, D the row sums of the sum: pattern and values [E'].
 
     Args:
-        edge_index: [2, E] of A, both directions.
+        graph: A; its entries are edge weights, or 1.
         near: [2, M] of G, both directions.
         cosines: [M] the entries of G.
         weight: w.
-        num_nodes: N.
     """
-    n = num_nodes
+    n, edge_index = graph.num_nodes, graph.edge_index
     loops = torch.arange(n, device=near.device)
     rows = torch.cat([edge_index[0], loops, near[0]])
     cols = torch.cat([edge_index[1], loops, near[1]])
     ones = cosines.new_ones(edge_index.shape[1] + n)
+    if graph.weight is not None:  # in float64: weights may be of any scale
+        ones = torch.cat([graph.weight.double(), ones[:n]])
     keys, place = (rows * n + cols).unique(return_inverse=True)
     values = ones.new_zeros(len(keys)).index_add_(0, place, torch.cat([ones, weight * cosines]))
     pattern = Pattern.from_coordinates(keys // n, keys % n, (n, n))
     degree = pattern.row_sum(values)
-    return pattern, values * (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
+    values = values * (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
+    return pattern, values.to(cosines.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,24 +222,24 @@ class Smoother:
 
     @classmethod
     def fit(
-        cls, x: Tensor, edge_index: Tensor, width: int, smoothings: Mapping[str, Smoothing]
+        cls, x: Tensor, graph: Graph, width: int, smoothings: Mapping[str, Smoothing]
     ) -> tuple["Smoother", dict[str, Tensor]]:
         """Return the smoother of a graph and its smoothed features [N, d] by name.
 
         Args:
             x: [N, F], dense or CSR.
-            edge_index: [2, E] both directions of every edge, without self-loops.
+            graph: the edges, and their weights.
             width: d, where F is larger.
             smoothings: by name.
         """
         columns = FeatureMap.fit(x, width)
-        smoothed = _smoothed(columns, x, edge_index, smoothings)
+        smoothed = _smoothed(columns, x, graph, smoothings)
         means = {name: h.mean(0) for name, h in smoothed.items()}
         return cls(columns, smoothings, means), _centred(smoothed, means)
 
-    def apply(self, x: Tensor, edge_index: Tensor) -> dict[str, Tensor]:
+    def apply(self, x: Tensor, graph: Graph) -> dict[str, Tensor]:
         """Return the smoothed features [N, d] of another graph by name."""
-        return _centred(_smoothed(self.map, x, edge_index, self.smoothings), self.means)
+        return _centred(_smoothed(self.map, x, graph, self.smoothings), self.means)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what was fitted by name, to be kept in a file."""
@@ -259,7 +259,7 @@ class Smoother:
 
 
 def _smoothed(
-    columns: FeatureMap, x: Tensor, edge_index: Tensor, smoothings: Mapping[str, Smoothing]
+    columns: FeatureMap, x: Tensor, graph: Graph, smoothings: Mapping[str, Smoothing]
 ) -> dict[str, Tensor]:
     """Return personalised PageRank of the reduced features over S, see :func:`join`, by name.
 
@@ -274,7 +274,7 @@ def _smoothed(
         smoothed[name] = reduced
         if how.steps:
             near = neighbours.nearest_graph(weighed if exact else reduced, how.neighbours)
-            operator = join(edge_index, *near, how.neighbour_weight, len(reduced))
+            operator = join(graph, *near, how.neighbour_weight)
             smoothed[name] = propagate(
                 *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
             )
