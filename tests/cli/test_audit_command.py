@@ -182,9 +182,9 @@ def test_a_column_of_ids_does_not_make_right_labels_wrong(
     pd.read_csv(file).assign(paper=rng.permutation(180) + 31_336).to_csv(file, index=False)
     out = tmp_path / "out"
     assert main(["audit", str(tmp_path / "graph"), "--out", str(out), "--all-labels"]) == 0
-    assert "Not used as features: 1 column: 'paper'." in capsys.readouterr().err
+    assert "Not used as features: 'paper': values that are all different" in capsys.readouterr().err
     told = read_json(out / "summary.json")
-    assert any("structural features" in note for note in told["notes"])
+    assert any("spectral embedding" in note for note in told["notes"])
     assert told["noise_rate"]["value"] < 0.1
 
 

@@ -279,7 +279,8 @@ _IDENTIFIERS = "values that are all different and look like identifiers"
 
 def _describe(column: "pd.Series[Any]", is_text: bool, is_asked_for: bool) -> Column | str:
     """Return how a column becomes features, or why it does not."""
-    name, known = str(column.name), column[column.notna()]
+    name = str(column.name)
+    known = column if _is_whole_type(column) else column[column.notna()]
     if is_text:
         return _text_column(name, column)
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
@@ -328,9 +329,19 @@ def _are_identifiers(column: "pd.Series[Any]", block: Array) -> bool:
         return False
     known = ~np.isnan(block[:, 0])
     values = block[known, 0]
+    if len(values) < MANY_NODES:
+        return False
+    low, high = values.min(), values.max()
+    if high - low < len(values) - 1 and max(-low, high) < 2**53:
+        return False  # there are fewer whole numbers between them than nodes
     whole = bool((values == np.rint(values)).all())
     # of the column itself: as float64, different numbers beyond 2**53 may be equal
-    return len(values) >= MANY_NODES and whole and bool(column[known].is_unique)
+    return whole and bool(column[known].is_unique)
+
+
+def _is_whole_type(column: "pd.Series[Any]") -> bool:
+    """Say whether the column's type has neither fractions nor gaps."""
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in "biu"
 
 
 def _are_hashes(known: "pd.Series[Any]") -> bool:

@@ -6,7 +6,8 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     numpy arrays, without pickles: `edge_index` [2, E]; `x` [N, F], or CSR as `x_data`, `x_indices`,
     `x_indptr`, `x_shape`; `y` [N], class numbers (-1: unknown) or names ("": unknown); and, each
     optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers; or just `train`,
-    `val`, `test`), `node_names` [N], `class_names` [K], which number labels index, and
+    `val`, `test`), `edge_weight` [E], `node_names` and `node_ids` [N], `feature_names` [F],
+    `feature_contract` (JSON), `class_names` [K], which number labels index, and
     `class_values` [K], the number labels themselves where they are not 0..K-1. Or the layout of
     gnn-benchmark: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or
     `attr_matrix`); `labels`.
@@ -17,12 +18,11 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     what `erase.write_folder` wrote: arrays that are opened without being read, see
     `erase.data.folder`. Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`:
     `id` (or `node`, `name`, or the first column), `label` (class number or name, empty: unknown),
-    optional `split` (train, val, test or empty); every other column of numbers is a feature,
-    except identifiers: whole numbers that are all different, on 20 nodes or more. Columns called
-    `x0`, `x1`, … are features whatever they hold. `edges`: `source` and `target` (or the first two
-    columns), ids of nodes.
+    optional `name` and `split` (train, val, test or empty); the other columns become features, see
+    `erase.data.contract`. `edges`: `source` and `target` (or the first two columns), ids of nodes;
+    optional `weight`.
 ``FILE.graphml``, ``FILE.graphml.gz``
-    node attributes `label`, `split` and numbers, as the columns above.
+    node attributes as the columns above; the edge attribute `weight`.
 """
 
 import gzip
@@ -230,7 +230,7 @@ def _read_npz(path: Path, options: TableOptions) -> Data:
             x,
             edge_weight=file.get("edge_weight"),
             directed=options.directed or bool(file.get("directed", False)),
-            strict=options.strict,
+            strict=True,  # NaN in a stored matrix is a mistake rather than a gap
         )
         words = [word for each in SPLIT_WORDS.values() for word in each]
         for key in file.files:

@@ -98,6 +98,8 @@ def open_folder(path: StrPath) -> Data:
             data.label_kind = "names"
         if "class_values" in manifest:
             data.class_values = list(manifest["class_values"])
+        if "features" in manifest:
+            data.feature_contract = manifest["features"]
         if manifest["notes"]:
             data.notes = [str(note) for note in manifest["notes"]]
     except (KeyError, TypeError, AttributeError) as error:
@@ -211,6 +213,7 @@ def write_folder(data: Data, path: StrPath) -> None:
     labels = y if numbers is None else label_fields(y.numpy(), class_names, values)["y"]
     with FolderWriter(path, n, class_names, label_kind=kind, class_values=numbers) as writer:
         writer.notes += field(data, "notes") or ()
+        writer.feature_contract = field(data, "feature_contract")
         writer.add_labels(labels)
         for part in SPLIT_WORDS:
             if (mask := split_mask(data, part, n)) is not None:
@@ -249,6 +252,7 @@ class FolderWriter:
 
     Attributes:
         notes: sentences on the graph that whoever fits it is told.
+        feature_contract: what the features are (`FeatureContract.to_dict`), or None.
 
     >>> import tempfile, erase
     >>> with tempfile.TemporaryDirectory() as place:
@@ -285,6 +289,7 @@ class FolderWriter:
         self.label_kind = label_kind
         self.class_values = None if class_values is None else [int(each) for each in class_values]
         self.notes: list[str] = []
+        self.feature_contract: dict[str, Any] | None = None
         self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         self._arrays: dict[str, _ArrayFile] = {}
         self._width: int | None = None
@@ -428,6 +433,7 @@ class FolderWriter:
             "class_names": self.class_names,
             **({} if self.class_values is None else {"class_values": self.class_values}),
             "notes": [*self.notes, *self._edges.notes()],
+            **({} if self.feature_contract is None else {"features": self.feature_contract}),
             "arrays": entries,
         }
         with (self._part / MANIFEST).open("x", encoding="utf-8") as file:

@@ -1,0 +1,139 @@
+"""CSV files of nodes and edges: columns, separators, types and options."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import erase
+from erase.data import tables
+from erase.data.files import read_graph, write_graph
+from erase.data.tables import TableOptions, read_csv
+from erase.data.task import NodeTask
+from erase.errors import EraseError
+
+
+def write(folder: Path, nodes: str, edges: str = "source,target\n1,2\n") -> Path:
+    (folder / "nodes.csv").write_text(nodes, encoding="utf-8")
+    (folder / "edges.csv").write_text(edges, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_is_found(separator: str, tmp_path: Path) -> None:
+    text = "id;label;size\n1;a;2.5\n2;b;3.5\n".replace(";", separator)
+    write(tmp_path, text, "source;target;weight\n1;2;4\n".replace(";", separator))
+    task = NodeTask.of(read_graph(tmp_path))
+    assert task.num_features == 1
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [4, 4]
+
+
+def test_a_separator_can_be_given(tmp_path: Path) -> None:
+    write(tmp_path, "id:label\n1:a\n2:b\n", "source:target\n1:2\n")
+    assert NodeTask.of(read_graph(tmp_path, separator=":")).num_nodes == 2
+
+
+def test_columns_are_named_as_in_python(tmp_path: Path) -> None:
+    text = "key,who,kind,size,page\n007,Ann,a,1,red wine\n008,Bob,b,2,white wine\n"
+    write(tmp_path, text, "from,to,km\n007,008,3\n")
+    data = read_graph(
+        tmp_path, id="key", name="who", label="kind", text=["page"], features=["size"], weight="km"
+    )
+    assert data.node_ids == ["007", "008"]
+    assert data.node_names == ["Ann", "Bob"]
+    assert data.edge_weight.tolist() == [3]
+    kinds = {c["name"]: c["kind"] for c in data.feature_contract["columns"]}
+    assert kinds == {"size": "number", "page": "text"}
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_a_table_read_in_parts_is_the_whole_table(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 30
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "id": [f"{i:03d}" for i in range(n)],
+            "label": ["a", "b"] * (n // 2),
+            "count": rng.integers(0, 300, n),
+            "debt": rng.integers(-300, 5, n),
+            "large": 2**60 + np.arange(n),
+            "gaps": [None if i % 7 == 0 else 2**30 + i for i in range(n)],
+            "size": rng.random(n),
+            "late": [None] * (n - 1) + ["word"],
+        }
+    )
+    table.to_csv(tmp_path / "nodes.csv", index=False)
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", rows * table.shape[1])
+    read = read_csv(tmp_path / "nodes.csv", "nodes", TableOptions())
+    for name in ("id", "label", "count", "debt", "large"):
+        assert read[name].tolist() == table[name].tolist()
+    np.testing.assert_array_equal(read["gaps"], table["gaps"])
+    np.testing.assert_allclose(read["size"], table["size"], rtol=1e-6)
+    assert read["late"].tolist()[-1] == "word"
+
+
+def test_a_wide_table_of_counts_stays_small_and_sparse(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts = (rng.random((40, 300)) < 0.05).astype(int)
+    table = pd.DataFrame(counts, columns=[f"w{j}" for j in range(300)])
+    table.insert(0, "id", range(40))
+    table.insert(1, "label", ["a", "b"] * 20)
+    write(tmp_path, table.to_csv(index=False))
+    read = read_csv(tmp_path / "nodes.csv", "nodes", TableOptions())
+    assert set(map(str, read.dtypes[2:])) == {"uint8"}
+    data = read_graph(tmp_path)
+    assert data.x.layout == torch.sparse_csr
+    np.testing.assert_array_equal(data.x.to_dense(), counts)
+
+
+def test_options_for_columns_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    data = erase.from_arrays([(0, 1)], ["goverment", *["government", "company"] * 30])
+    write_graph(data, tmp_path / "g.npz")
+    with pytest.raises(EraseError, match=r"label=… with tables; got 'g.npz'") as caught:
+        read_graph(tmp_path / "g.npz", label="kind")
+    assert caught.value.option == "label"
+    assert "Leave out --label …" in caught.value.for_command_line()
+
+
+@pytest.mark.parametrize("form", ["g.npz", "folder"])
+def test_ids_names_weights_and_contract_come_back(form: str, tmp_path: Path) -> None:
+    nodes = pd.DataFrame(
+        {
+            "id": [7, 8, 9],
+            "name": ["Ann", "Bob", "Ann"],
+            "label": ["a", "b", "a"],
+            "town": ["Rome", "Rome", "Rome"],
+            "age": [1, 2, 4],
+        }
+    )
+    edges = pd.DataFrame({"source": [7, 9], "target": [8, 8], "weight": [0.5, 2]})
+    data = erase.from_tables(nodes, edges)
+    write_graph(data, tmp_path / form)
+    back, first = NodeTask.of(read_graph(tmp_path / form)), NodeTask.of(data)
+    assert back.node_names == first.node_names == ("Ann", "Bob", "Ann")
+    assert [str(each) for each in back.node_ids or ()] == ["7", "8", "9"]
+    torch.testing.assert_close(back.edge_weight, first.edge_weight)
+    torch.testing.assert_close(back.x.to_dense(), first.x.to_dense())
+    if form == "g.npz":
+        assert back.feature_contract == first.feature_contract
+
+
+def test_a_table_without_an_edge_is_a_graph() -> None:
+    nodes = pd.DataFrame({"id": [1, 2], "label": ["a", "b"], "size": [1, 2]})
+    assert NodeTask.from_tables(nodes, pd.DataFrame({"source": [], "target": []})).num_edges == 0
+
+
+def test_a_folder_keeps_the_feature_contract_and_says_that_weights_are_gone(tmp_path: Path) -> None:
+    nodes = pd.DataFrame({"id": [7, 8, 9], "label": ["a", "b", "a"], "age": [1, 2, 4]})
+    edges = pd.DataFrame({"source": [7, 9], "target": [8, 8], "weight": [0.5, 2]})
+    data = erase.from_tables(nodes, edges)
+    erase.write_folder(data, tmp_path / "g")
+    back = NodeTask.of(read_graph(tmp_path / "g"))
+    assert back.feature_contract == NodeTask.of(data).feature_contract
+    assert back.edge_weight is None
+    assert "Edge weights are not kept in a folder." in back.notes
