@@ -27,7 +27,7 @@ from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
-from erase.training.large_graphs import SampledGraph, mean_over_batches
+from erase.training.large_graphs import ChunkedGraph, SampledGraph, mean_over_batches
 from erase.training.loop import Fit, Learner, Loop, Outcome
 from erase.training.processes import average_gradients, count
 
@@ -45,7 +45,10 @@ SHARED_SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(NodeClassifier):
-    """A method that trains a network by epochs: it writes ``_learner(tasks, seeds) -> Learner``.
+    """A method that trains a network by epochs.
+
+    It writes ``_networks``, which builds the network, ``_learner``, which trains it, and
+    ``_outcome``, what it predicts for a graph.
 
     Args:
         encoder: "gat", "gcn" or "sage"; two layers.
@@ -82,6 +85,8 @@ class NetworkClassifier(NodeClassifier):
         "weight_decay": Range(1e-5, 1e-2, log=True),
     }
     keeps_checkpoints: ClassVar[bool] = True
+    representing: ClassVar[tuple[str, ...]] = ("encoder",)  # the encoders behind `transform`
+    represents_hidden: ClassVar[bool] = True  # whether `transform` returns their hidden layers
 
     encoder: str = "gat"
     hidden: int = 256
@@ -101,8 +106,64 @@ class NetworkClassifier(NodeClassifier):
         return super().preset(recipe, dataset, **(settings | changes))
 
     @abstractmethod
+    def _networks(self, in_width: int, num_classes: int, seeds: Sequence[int]) -> dict[str, Any]:
+        """Return the parts of the network by name, with the initial weights of R runs.
+
+        Args:
+            in_width: F.
+            num_classes: K.
+            seeds: [R].
+        """
+
+    @abstractmethod
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         """Return what the loop trains: a run for each task and seed, all on one graph."""
+
+    @abstractmethod
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the predictions [R, N, …] of a trained network for all nodes of a graph."""
+
+    def _build_encoder(
+        self,
+        purpose: str,
+        in_width: int,
+        width: int,
+        seeds: Sequence[int],
+        *,
+        hidden: Activation,
+        output: Activation,
+    ) -> Encoder:
+        """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
+        return Encoder(
+            self.encoder,
+            in_width=in_width,
+            hidden=self.hidden,
+            width=width,
+            heads=self.heads,
+            dropout=self.dropout,
+            hidden_activation=hidden,
+            output_activation=output,
+            streams=[torch_stream(seed, purpose) for seed in seeds],
+        )
+
+    def _fitted_network(self) -> nn.ModuleDict:
+        """Return the network with the weights of the best epoch, as one run."""
+        weights = self._fitted().weights
+        network = nn.ModuleDict(
+            self._networks(self.contract_.width, len(self.classes_), [self.seed])
+        )
+        network.load_state_dict({name: weights[name][None] for name in network.state_dict()})
+        return network
+
+    @torch.no_grad()
+    def _apply(self, task: NodeTask) -> Outcome:
+        device = resolve_device(self.device)
+        graph = Graph(task.edge_index.to(device), task.num_nodes)
+        network = self._fitted_network().to(device)
+        return one_run(self._outcome(network, ChunkedGraph(task, graph, device)))
+
+    def _check_weights(self) -> None:
+        self._fitted_network()
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         if count() > 1 and not self.batch_size:
@@ -122,11 +183,16 @@ class NetworkClassifier(NodeClassifier):
         return loop.run(learner, tasks, settings, epochs=self.epochs, patience=self.patience)
 
 
+def one_run(outcome: Outcome) -> Outcome:
+    """Return the outcome of the only run, on the CPU."""
+    return Outcome(outcome.proba[0].cpu(), outcome.embedding[0].cpu(), outcome.labels[0].cpu())
+
+
 class NetworkLearner(Learner):
     """R runs of a method on one graph, on the device where they train.
 
-    A subclass builds its network from `build_encoder`, passes it to `train_by_adam`, and writes
-    `step` and `evaluate`. :class:`BatchLearner` has a `step` for methods that are a loss.
+    A subclass calls `train_by_adam`, and writes `step` and `evaluate`. :class:`BatchLearner` has a
+    `step` for methods that are a loss.
 
     Args:
         method: whose parameters hold for all runs.
@@ -134,6 +200,7 @@ class NetworkLearner(Learner):
         seeds: [R].
 
     Attributes:
+        parts: of the network by name.
         graph: the whole graph.
         train_index: [R, n] training nodes of each run.
         given: [R, n] their given labels.
@@ -147,8 +214,9 @@ class NetworkLearner(Learner):
         self.seeds = list(seeds)
         task = tasks[0]
         self.num_classes = task.num_classes
-        self.num_features = task.num_features
         self.device = resolve_device(method.device)
+        self.parts = method._networks(task.num_features, task.num_classes, seeds)
+        self.network = nn.ModuleDict(self.parts).to(self.device)
         self.graph = Graph(task.edge_index.to(self.device), task.num_nodes)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
@@ -172,22 +240,6 @@ class NetworkLearner(Learner):
         self.evaluate_every = data.evaluate_every
         return data
 
-    def build_encoder(
-        self, purpose: str, width: int, *, hidden: Activation, output: Activation
-    ) -> Encoder:
-        """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
-        return Encoder(
-            self.method.encoder,
-            in_width=self.num_features,
-            hidden=self.method.hidden,
-            width=width,
-            heads=self.method.heads,
-            dropout=self.method.dropout,
-            hidden_activation=hidden,
-            output_activation=output,
-            streams=[torch_stream(seed, purpose) for seed in self.seeds],
-        ).to(self.device)
-
     def random_streams(self, purpose: str) -> dict[str, torch.Generator]:
         """Return the random stream `purpose` of each run, on the network's device."""
         return {
@@ -195,11 +247,10 @@ class NetworkLearner(Learner):
             for run, seed in enumerate(self.seeds)
         }
 
-    def train_by_adam(self, network: nn.Module, *, amsgrad: bool = False) -> None:
-        """Train `network` by Adam, with the method's learning rate and weight decay."""
-        self.network = network
+    def train_by_adam(self, *, amsgrad: bool = False) -> None:
+        """Train the network by Adam, with the method's learning rate and weight decay."""
         self.optimiser = torch.optim.Adam(
-            network.parameters(),
+            self.network.parameters(),
             lr=self.method.lr,
             weight_decay=self.method.weight_decay,
             amsgrad=amsgrad,
@@ -282,8 +333,27 @@ class SupervisedClassifier(NetworkClassifier):
             classes: [R, n] their given labels.
         """
 
+    def _networks(self, in_width: int, num_classes: int, seeds: Sequence[int]) -> dict[str, Any]:
+        encoder = self._build_encoder(
+            "weights", in_width, num_classes, seeds, hidden="relu", output="none"
+        )
+        return {"encoder": encoder}
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return SupervisedLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the softmax of the logits, and the hidden layer."""
+        return mean_outcome([network["encoder"]], data)
+
+
+def mean_outcome(encoders: Sequence[Any], data: WholeGraph | ChunkedGraph) -> Outcome:
+    """Return the mean of the encoders' softmax, and their hidden layers side by side."""
+    hidden = [data.hidden(encoder) for encoder in encoders]
+    proba = torch.stack(
+        [data.output(encoder, h).softmax(2) for encoder, h in zip(encoders, hidden, strict=True)]
+    ).mean(0)
+    return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
 
 
 class SupervisedLearner(BatchLearner):
@@ -295,8 +365,8 @@ class SupervisedLearner(BatchLearner):
         self, method: SupervisedClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
     ) -> None:
         super().__init__(method, tasks, seeds)
-        self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
-        self.train_by_adam(self.encoder)
+        self.encoder: Encoder = self.parts["encoder"]
+        self.train_by_adam()
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the method's loss."""
@@ -306,6 +376,4 @@ class SupervisedLearner(BatchLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the softmax of the logits, and the hidden layer."""
-        hidden = self.data.hidden(self.encoder)
-        proba = self.data.output(self.encoder, hidden).softmax(2)
-        return Outcome(proba, hidden, proba.argmax(2))
+        return self.method._outcome(self.network, self.data)
