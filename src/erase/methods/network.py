@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
@@ -23,6 +24,7 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.nn.encoders import ENCODERS, Activation, Encoder
+from erase.nn.graph_encoder import GraphEncoder
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
@@ -152,8 +154,20 @@ class NetworkClassifier(NodeClassifier):
         network = nn.ModuleDict(
             self._networks(self.contract_.width, len(self.classes_), [self.seed])
         )
-        network.load_state_dict({name: weights[name][None] for name in network.state_dict()})
+        # without a dot: buffers of the training, such as its epoch
+        of_parts = {name: value[None] for name, value in weights.items() if "." in name}
+        network.load_state_dict(of_parts)
         return network
+
+    @cached_property
+    def encoder_(self) -> GraphEncoder:
+        """The fitted encoder as a torch module with ``forward(x, edge_index)``.
+
+        Its output is that of `transform`; changing it does not change this method.
+        """
+        network: Any = self._fitted_network()
+        encoders = [network[name] for name in self.representing]
+        return GraphEncoder(encoders, hidden=self.represents_hidden)
 
     @torch.no_grad()
     def _apply(self, task: NodeTask) -> Outcome:
