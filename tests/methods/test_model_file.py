@@ -159,6 +159,20 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
+@pytest.mark.parametrize("name", ["ce", "relabelling"])
+def test_a_model_of_a_gpu_is_read_without_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    graph = two_communities()
+    fitted(name, graph).set_params(device="cuda").save(tmp_path / "model.safetensors")
+    model = load_model(tmp_path / "model.safetensors")
+    assert model.device == "cuda"
+    with pytest.raises(EraseError, match="device='cpu'"):
+        model.predict(graph)
+    assert (model.set_params(device="cpu").predict(graph) == model.predict()).all()
+
+
 def people(count: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return tables of people with a number, a category and a text that tell their class."""
     random = np.random.default_rng(seed)

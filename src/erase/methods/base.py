@@ -500,7 +500,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         model.classes_, model.class_names_ = np.array(metadata.classes), (*metadata.class_names,)
         model.notes_, model.edges_ = (*metadata.notes,), metadata.edges
         model.contract_ = FeatureContract.from_dict(metadata.contract)
+        device, model.device = model.device, "cpu"  # a GPU of the fit may be missing here
         model._check_weights()
+        model.device = device
         return model
 
     def _keep(self, fit: Fit, task: NodeTask) -> None:

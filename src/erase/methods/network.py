@@ -364,9 +364,12 @@ class SupervisedClassifier(NetworkClassifier):
 def mean_outcome(encoders: Sequence[Any], data: WholeGraph | ChunkedGraph) -> Outcome:
     """Return the mean of the encoders' softmax, and their hidden layers side by side."""
     hidden = [data.hidden(encoder) for encoder in encoders]
-    proba = torch.stack(
-        [data.output(encoder, h).softmax(2) for encoder, h in zip(encoders, hidden, strict=True)]
-    ).mean(0)
+    probas = [
+        data.output(encoder, h).softmax(2) for encoder, h in zip(encoders, hidden, strict=True)
+    ]
+    if len(encoders) == 1:  # nothing is copied
+        return Outcome(probas[0], hidden[0], probas[0].argmax(2))
+    proba = torch.stack(probas).mean(0)
     return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
 
 
