@@ -40,6 +40,9 @@ class Witness(NodeClassifier):
             fits.append(Fit(Outcome(proba, embedding, proba.argmax(1)), 0, [], {}))
         return fits
 
+    def _apply(self, task: NodeTask) -> Outcome:
+        raise AssertionError("an audit asks about the graph of the fit")
+
 
 def task_of(y: Sequence[int], classes: int | None = None) -> NodeTask:
     """Return a task of a ring of nodes; those with y ≥ 0 train."""

@@ -303,6 +303,25 @@ def test_changes_win_over_recipe_and_dataset() -> None:
     assert (model.eps2, model.amsgrad, model.normalisation) == (0.3, True, "row")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"head": head} for head in ("linear-svm", "poly-svm", "mlp")),
+        {"one_stage": True},
+        {"semantics": "cross-entropy"},
+        {"semantics": "relabelling"},
+        {"fresh_targets": True},
+        {"head": "mlp", "batch_size": 16},
+    ],
+    ids=str,
+)
+def test_every_variant_predicts_another_graph(changes: dict[str, Any], communities: Data) -> None:
+    model = ERASE(**SMALL, **changes).fit(communities)
+    np.testing.assert_allclose(model.predict_proba(communities), model.predict_proba(), atol=1e-5)
+    some = communities.subgraph(torch.arange(30))
+    assert model.predict_proba(some).shape == (30, 2)
+
+
 def learner_of(noisy: Data, seed: int = 0, **changes: Any) -> EraseLearner:
     learner = ERASE(**(SMALL | changes))._learner([NodeTask.from_data(noisy)], [seed])
     assert isinstance(learner, EraseLearner)
@@ -392,8 +411,8 @@ def test_every_run_and_every_network_starts_from_its_own_stream(noisy: Data) -> 
             streams=[torch_stream(seed, purpose) for seed in seeds],
         )
         for name, parameter in twin.named_parameters():
-            assert torch.equal(learner.network[network].get_parameter(name), parameter)
-        out = learner.network[network](learner.x, learner.graph)
+            assert torch.equal(learner.parts[network].get_parameter(name), parameter)
+        out = learner.parts[network](learner.x, learner.graph)
         assert torch.equal(out, twin(learner.x, learner.graph))
 
     check("encoder", "weights", 12, "l1-relu")
@@ -405,7 +424,7 @@ def test_every_run_and_every_network_starts_from_its_own_stream(noisy: Data) -> 
 
 def test_the_guesser_has_weights_of_its_own_and_plain_logits(noisy: Data) -> None:
     learner = learner_of(noisy, semantics="cross-entropy")
-    guesser: Any = learner.network["guesser"]
+    guesser: Any = learner.parts["guesser"]
     encoder: Any = learner.encoder
     assert not torch.equal(guesser.first.weight, encoder.first.weight)
     logits = guesser(learner.x, learner.graph)
@@ -505,7 +524,7 @@ def test_a_head_that_draws_takes_every_runs_seed(noisy: Data) -> None:
 
 def test_a_one_stage_classifier_starts_at_zero_and_predicts_by_itself(noisy: Data) -> None:
     learner = learner_of(noisy, one_stage=True, lr=0.1)
-    classifier: Any = learner.network["classifier"]
+    classifier: Any = learner.parts["classifier"]
     assert not any(bool(parameter.any()) for parameter in classifier.parameters())
     for _ in range(3):
         learner.step()

@@ -131,3 +131,18 @@ def test_a_killed_run_resumes_to_the_same_result(
     monkeypatch.setattr(GATv2, "forward", forward)
     resumed = method("ce", epochs=6).fit(communities, checkpoint=path, resume=True)
     np.testing.assert_array_equal(resumed.predict_proba(), whole.predict_proba())
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_it_predicts_another_graph(name: str, communities: Data) -> None:
+    model = method(name, epochs=5).fit(communities)
+    np.testing.assert_allclose(model.predict_proba(communities), model.predict_proba(), atol=1e-5)
+    np.testing.assert_allclose(model.transform(communities), model.transform(), atol=1e-5)
+
+
+def test_the_fitted_module_is_the_encoder(communities: Data) -> None:
+    model = method("ce", epochs=5).fit(communities)
+    task = erase.NodeTask.of(communities)
+    assert isinstance(model.encoder_, GATv2)
+    found = model.encoder_(task.x, task.edge_index).detach()
+    np.testing.assert_allclose(found, model.transform(), atol=1e-5)

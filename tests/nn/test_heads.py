@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.nn import heads
-from erase.nn.heads import HEADS, Regressions, classify, logistic_regression
+from erase.nn.heads import HEADS, LinearHead, Regressions, classify, logistic_regression
 from erase.training import chunks
 from erase.training.chunks import classify_in_chunks
 from tf32 import Tf32Products, on_a_gpu_that_may_round, switch_allows_tf32
@@ -305,7 +305,7 @@ def test_a_classifier_in_chunks_is_that_of_all_rows(trained: int) -> None:
     z, y = blobs(4, n=25, d=20)
     rows = torch.arange(100)[100 - trained :]
     expected = classify("logreg", z, rows[None], y[:, rows], 4, [0])
-    found = classify_in_chunks(InThrees(z), 20, rows, y[0, rows], 4)
+    found = classify_in_chunks(LinearHead(1, 20, 4), InThrees(z), rows, y[0, rows])
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -314,7 +314,7 @@ def test_a_classifier_in_chunks_survives_products_in_tf32(trained: int) -> None:
     z, rows, y = representations(trained, 300, collapsed=True)
     expected = classify("logreg", z.double(), rows, y, 7, [0])[0]
     with on_a_gpu_that_may_round() as products:
-        found = classify_in_chunks(InThrees(z), 300, rows[0], y[0], 7)[0]
+        found = classify_in_chunks(LinearHead(1, 300, 7), InThrees(z), rows[0], y[0])[0]
     assert float((found.argmax(1) == expected.argmax(1)).float().mean()) >= 0.995
     assert products.rounded == 0
 
@@ -323,11 +323,11 @@ def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.Mo
     z, y = blobs(4, n=25, d=20)
     rows = torch.arange(100)
     monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 40)  # 100 of them: every third
-    found = classify_in_chunks(InThrees(z), 20, rows, y[0], 4)
-    expected = classify_in_chunks(InThrees(z), 20, rows[::3], y[0, ::3], 4)
+    found = classify_in_chunks(LinearHead(1, 20, 4), InThrees(z), rows, y[0])
+    expected = classify_in_chunks(LinearHead(1, 20, 4), InThrees(z), rows[::3], y[0, ::3])
     torch.testing.assert_close(found, expected)
     monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 100)
-    assert not torch.equal(found, classify_in_chunks(InThrees(z), 20, rows, y[0], 4))
+    assert not torch.equal(found, classify_in_chunks(LinearHead(1, 20, 4), InThrees(z), rows, y[0]))
 
 
 @pytest.mark.parametrize("strength", [0.3, 3.0])

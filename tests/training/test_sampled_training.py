@@ -138,7 +138,7 @@ def test_a_seed_with_all_neighbours_has_the_output_of_the_whole_graph(
     data.x = data.x.to_sparse_csr() if sparse else data.x + 0.0
     learner = learner_of("ce", data, encoder=encoder, num_neighbors=(-1, -1))
     task = NodeTask.of(data)
-    network = learner.network
+    network = learner.parts["encoder"]
     assert isinstance(network, Encoder)
     whole = network(Features(task.x), whole_graph(task, torch.device("cpu")))
     for sample in learner.data.samples:

@@ -12,6 +12,7 @@ from erase.cli.demo import demo
 from erase.cli.figure import draw
 from erase.cli.fit import fit_method
 from erase.cli.lists import list_entries
+from erase.cli.predict import predict_graph
 from erase.cli.table import print_table
 from erase.cli.tune import tune_method
 from erase.version import __version__
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("audit")(audit_graph)
 app.command("fit")(fit_method)
+app.command("predict")(predict_graph)
 app.command("convert")(convert_graph)
 app.command("tune")(tune_method)
 app.command("bench")(run_study)

@@ -15,6 +15,7 @@ from erase.errors import EraseError
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from erase.data.contract import FeatureContract
     from erase.methods import NodeClassifier
 
 
@@ -125,10 +126,16 @@ def set_arithmetic(precision: str, deterministic: bool) -> None:
         torch.use_deterministic_algorithms(True)
 
 
-def load_graph(name: str) -> "tuple[Data, str]":
-    """Return the graph that GRAPH names, and a short name for its results."""
+def load_graph(name: str, contract: "FeatureContract | None" = None) -> "tuple[Data, str]":
+    """Return the graph that GRAPH names, and a short name for its results.
+
+    Args:
+        name: GRAPH.
+        contract: what makes the features of tables; None: they are made from the tables themselves.
+    """
     from erase.data.datasets import DATASETS, dataset_name, load_dataset
     from erase.data.files import read_graph
+    from erase.data.folder import is_folder
 
     if (known := dataset_name(name)) is not None:
         return load_dataset(known), known
@@ -138,7 +145,10 @@ def load_graph(name: str) -> "tuple[Data, str]":
             f"{name!r}, which is neither",
             f"Datasets: {', '.join(DATASETS)}.",
         )
-    return read_graph(name), Path(name).resolve().stem
+    path = Path(name)
+    has_tables = (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
+    choice = {"contract": contract} if contract and contract.columns and has_tables else {}
+    return read_graph(path, **choice), path.resolve().stem
 
 
 def method_from_options(

@@ -215,15 +215,22 @@ class FeatureContract:
                     "Read the table with the contract of the fit: contract=….",
                     option="contract",
                 )
-        elif self.width != other.width:
+            return
+        wanted, given = self.feature_names, other.feature_names
+        if wanted and given and set(wanted) != set(given):
+            _refuse_difference(
+                [name for name in wanted if name not in given],
+                [name for name in given if name not in wanted],
+            )
+        if self.width != other.width:
             raise EraseError(
                 f"{self.width} features, as in the fit", f"{other.width}", "Give the same features."
             )
-        elif self.names and other.names and self.names != other.names:
-            j = next(j for j in range(self.width) if self.names[j] != other.names[j])
+        if wanted and given and wanted != given:
+            j = next(j for j in range(self.width) if wanted[j] != given[j])
             raise EraseError(
-                f"the feature {self.names[j]!r} in column {j}, as in the fit",
-                f"{other.names[j]!r}",
+                f"the feature {wanted[j]!r} in column {j}, as in the fit",
+                f"{given[j]!r}",
                 "Put the features into the order of the fit.",
             )
 

@@ -1,13 +1,15 @@
 """What every method shares: hyper-parameters, input checks, predictions, files."""
 
+import hashlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,7 +17,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import ClassifierTags
 from torch import Tensor
+from torch_geometric.data import Data
 
+from erase.data.contract import FeatureContract
 from erase.data.files import load_arrays, save_arrays
 from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, refuse_other_labels
@@ -25,7 +29,7 @@ from erase.display import Facts, fact_line, fact_table
 from erase.errors import EraseError
 from erase.training.loop import Fit, Loop, Outcome
 
-_FORMAT = 1
+_FORMAT = 2  # of model files
 
 
 @dataclass(frozen=True)
@@ -190,12 +194,12 @@ def _function_name(function: Any) -> str:
 
 def _own_encoder(
     constraints: dict[str, Constraint],
-    params: dict[str, Any],
+    params: Any,
     encoder: Callable[[int, int], Any] | None,
 ) -> dict[str, Any]:
     """Return the encoder to load a file with `params`, if it was fitted with one of the user's."""
-    stored = params.get("encoder")
-    own = "encoder" in constraints and not constraints["encoder"].accepts(stored)
+    stored = params.get("encoder") if isinstance(params, dict) else None
+    own = isinstance(stored, str) and "." in stored and "encoder" in constraints
     if own and encoder is None:
         raise EraseError(
             f"the encoder that the model was fitted with, {stored}",
@@ -216,10 +220,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     """A method: hyper-parameters by name, `fit` on a graph, predictions for all its nodes.
 
     A subclass is a dataclass of its parameters, lists what they may be in `constraints` and where
-    to search for them in `space`, and writes ``_train``; methods that train a network inherit that
-    from :class:`erase.methods.network.NetworkClassifier`. `uses_edge_weights` states whether edge
-    weights of the graph count; the notes of a fit repeat it. `fit` changes neither the parameters
-    nor the graph; what is learnt ends in an underscore:
+    to search for them in `space`, and writes ``_train`` and ``_apply``; methods that train a
+    network inherit both from :class:`erase.methods.network.NetworkClassifier`. `uses_edge_weights`
+    states whether edge weights of the graph count; the notes of a fit repeat it. `fit` changes
+    neither the parameters nor the graph; what is learnt ends in an underscore:
 
     Attributes:
         classes_: [K] the classes that `predict` returns, named as in the given labels.
@@ -227,12 +231,15 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         history_: one dict per epoch.
         best_epoch_: the epoch the predictions come from, counted from 1.
         notes_: sentences about what was changed when the graph was read.
+        contract_: what the features are; another graph must have the same.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
     space: ClassVar[dict[str, Range | OneOf]] = {}
     keeps_checkpoints: ClassVar[bool] = False  # whether an interrupted `fit` can be resumed
     uses_edge_weights: ClassVar[bool] = False
+    reads_features: ClassVar[bool] = True
+    reads_labels: ClassVar[bool] = False  # whether `predict` reads the labels of another graph
 
     seed: int = 0
     device: str = "auto"
@@ -245,6 +252,23 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         """Return the fit of each run: a task and a seed each, all on one graph."""
+
+    @abstractmethod
+    def _apply(self, task: NodeTask) -> Outcome:
+        """Return the answer of the fitted method for the nodes of a graph, without training.
+
+        The task has no labels, unless the method `reads_labels`. The outcome's `labels` are its
+        predictions.
+        """
+
+    def _check_weights(self) -> None:
+        """Raise an exception where the weights do not fit together: here, by a small graph."""
+        task = NodeTask.from_data(
+            Data(x=torch.zeros(3, self.contract_.width), edge_index=torch.tensor([[0], [1]])),
+            labelled=False,
+        )
+        if self._apply(task).proba.shape != (3, len(self.classes_)):
+            raise ValueError("probabilities of another number of classes")
 
     @classmethod
     def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
@@ -310,7 +334,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 print(f"Note: {note}", file=sys.stderr)
         loop = Loop(Path(checkpoint) if checkpoint is not None else None, resume, progress)
         (fit,) = self._train([task], [self.seed], loop)
-        self._keep(fit, task.label_values, task.class_names, task.notes)
+        self._keep(fit, task)
         return self
 
     def fit_many(
@@ -342,7 +366,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             model.check_params()
         fits = self._train(tasks, seeds, Loop(progress=progress)) if tasks else []
         for model, fit, task in zip(models, fits, tasks, strict=True):
-            model._keep(fit, task.label_values, task.class_names, task.notes)
+            model._keep(fit, task)
         return models
 
     def cross_fit(
@@ -361,6 +385,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     def check_params(self) -> None:
         """Raise an EraseError for the first parameter that cannot be used."""
+        self._check_constraints()
+        resolve_device(self.device)
+
+    def _check_constraints(self) -> None:
         for name, value in self.get_params(deep=False).items():
             constraint = self.constraints.get(name)
             if constraint is not None and not constraint.accepts(value):
@@ -369,7 +397,6 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                     f"{name}={value!r}",
                     f"Correct {name} of {type(self).__name__}.",
                 )
-        resolve_device(self.device)
 
     def settings(self) -> dict[str, Any]:
         """Return the method's name and parameters, which with the graph determine its result."""
@@ -380,39 +407,51 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         params: dict[str, Any] = self.get_params(deep=False)
         return {k: _function_name(v) if callable(v) else v for k, v in params.items()}
 
-    def predict(self) -> NDArray[Any]:
-        """Return the class of every node [N], as the given labels name classes."""
-        proba = self.predict_proba()
-        classes: NDArray[Any] = self.classes_[proba.argmax(1)]
+    def predict(self, graph: Any = None) -> NDArray[Any]:
+        """Return the class of every node [N], as the labels of the fit name classes.
+
+        Args:
+            graph: another graph with the same features: the fitted one with new nodes and edges,
+                or one that shares no node with it. Nothing is trained. None: the graph of the fit.
+        """
+        proba = self._answer(graph).proba
+        classes: NDArray[Any] = self.classes_[proba.argmax(1).numpy()]
         return classes
 
-    def predict_proba(self) -> NDArray[np.float32]:
-        """Return the probability of every class for every node [N, K]."""
-        return self._fitted().outcome.proba.numpy().copy()
+    def predict_proba(self, graph: Any = None) -> NDArray[np.float32]:
+        """Return the probability of every class for every node [N, K].
 
-    def transform(self, *, copy: bool = True) -> NDArray[np.float32]:
+        Args:
+            graph: see :meth:`predict`.
+        """
+        proba = self._answer(graph).proba.numpy()
+        return proba.copy() if graph is None else proba
+
+    def transform(self, graph: Any = None, *, copy: bool = True) -> NDArray[np.float32]:
         """Return the representation of every node [N, D].
 
         Args:
+            graph: see :meth:`predict`.
             copy: False returns the method's own array, which must not be written to.
         """
-        embedding = self._fitted().outcome.embedding.numpy()
-        return embedding.copy() if copy else embedding
+        embedding = self._answer(graph).embedding.numpy()
+        return embedding.copy() if copy and graph is None else embedding
 
     def score(self, graph: Any) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
-        Without a test mask, on all labelled nodes outside the training and validation masks. A node
-        whose class was not in the fit counts as an error. Labels of another kind, such as names
-        instead of numbers, or without any class of the fit are refused.
+        The predictions are those of ``predict(graph)``; a method that reads the labels of a graph
+        to predict is scored on the graph of its fit. Without a test mask, all labelled nodes
+        outside the training and validation masks count. A node whose class was not in the fit
+        counts as an error. Labels of another kind, such as names instead of numbers, or without any
+        class of the fit are refused.
         """
         data = graph_data(graph)
         y, _, values = encode_labels(data)
         nodes = read_splits(data, y).test & (y >= 0)
-        predicted = self.predict()
-        if len(predicted) != y.numel():
+        if self.reads_labels and len(self._fitted().outcome.proba) != y.numel():
             raise EraseError(
-                f"the graph of the fit, {len(predicted)} nodes",
+                f"the graph of the fit, {len(self._fitted().outcome.proba)} nodes",
                 f"one of {y.numel()} nodes",
                 "Fit this graph first.",
             )
@@ -423,32 +462,75 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "Pass the graph with clean labels, or a test_mask.",
             )
         refuse_other_labels(self.classes_, values, "a graph")
+        predicted = self.predict(None if self.reads_labels else graph)
         kept = nodes.numpy()
         return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
+
+    def _answer(self, graph: Any) -> Outcome:
+        """Return the outcome of the fit, or of another graph."""
+        fit = self._fitted()
+        return fit.outcome if graph is None else self._apply(self._read_other(graph))
+
+    def _read_other(self, graph: Any) -> NodeTask:
+        """Return another graph as a task with the features of the fit."""
+        made_from_edges = self.contract_.source == "edges"
+        contract = self.contract_ if self.reads_features and not made_from_edges else None
+        try:
+            task = NodeTask.of(graph, labelled=self.reads_labels, contract=contract)
+        except EraseError:
+            if not self.reads_labels:
+                raise
+            # perhaps for want of labels; another fault is found again
+            task = NodeTask.of(graph, labelled=False, contract=contract)
+        if made_from_edges and self.reads_features and self.edges_ != _digest(task.edge_index):
+            raise EraseError(
+                "the edges of the fit, from which the features of this model are made",
+                "other edges",
+                "Fit this graph, or give both graphs features.",
+            )
+        return self._with_weights_of_fit(task)
+
+    def _with_weights_of_fit(self, task: NodeTask) -> NodeTask:
+        """Return a task with edge weights where the fit had them, and without where it had none."""
+        if task.edge_weight is not None and not self.uses_edge_weights:
+            return task.without_weights()
+        if (task.edge_weight is not None) == self.weighted_:
+            return task
+        if self.weighted_:
+            raise EraseError(
+                "edge weights, with which this model was fitted",
+                "a graph without",
+                "Give its edges weights, or fit without: NodeTask.of(graph, weights=False).",
+            )
+        raise EraseError(
+            "no edge weights, without which this model was fitted",
+            "a graph with weights",
+            "Pass NodeTask.of(graph, weights=False), or fit a graph with weights.",
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted method into one file: safetensors with JSON inside, no code.
 
-        Of an encoder of your own the file has the weights and the name; `load` needs it again.
+        Equal models are equal files. Of an encoder of your own the file has the weights and the
+        name; `load` needs it again.
         """
         fit = self._fitted()
-        arrays: dict[str, Tensor] = {
-            "proba": fit.outcome.proba,
-            "embedding": fit.outcome.embedding,
-            "labels": fit.outcome.labels,
-        }
+        arrays = {f"fit/{f.name}": getattr(fit.outcome, f.name) for f in fields(Outcome)}
         arrays |= {f"weights/{name}": value for name, value in fit.weights.items()}
-        metadata = {
-            "format": _FORMAT,
-            "method": type(self).__name__,
-            "params": self.plain_params(),
-            "classes": self.classes_.tolist(),
-            "class_names": list(self.class_names_),
-            "best_epoch": fit.best_epoch,
-            "history": fit.history,
-            "notes": list(self.notes_),
-        }
-        save_arrays(Path(path), arrays, metadata)
+        metadata = _Metadata(
+            format=_FORMAT,
+            method=type(self).__name__,
+            params=self.plain_params(),
+            classes=self.classes_.tolist(),
+            class_names=list(self.class_names_),
+            best_epoch=fit.best_epoch,
+            history=fit.history,
+            notes=list(self.notes_),
+            contract=self.contract_.to_dict(),
+            edges=self.edges_,
+            weighted=self.weighted_,
+        )
+        save_arrays(Path(path), dict(sorted(arrays.items())), vars(metadata))
 
     @classmethod
     def load(
@@ -456,48 +538,99 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """Read a method that `save` wrote; it predicts exactly as before.
 
+        A file whose parts do not fit together is refused.
+
         Args:
             path: the file.
             encoder: the function that the method was fitted with, if its encoder was your own.
         """
         arrays, metadata = load_arrays(Path(path))
         metadata = metadata if isinstance(metadata, dict) else {}
-        if metadata.get("method") != cls.__name__ or metadata.get("format") != _FORMAT:
+        found = f"{path} of method {metadata.get('method')!r}, format {metadata.get('format')!r}"
+        if metadata.get("method") != cls.__name__:
             raise EraseError(
                 f"a file written by {cls.__name__}.save",
-                f"{path} of method {metadata.get('method')!r}, format {metadata.get('format')!r}",
+                found,
                 "Use erase.load_model, which finds the method by itself.",
             )
+        if metadata.get("format") != _FORMAT:
+            raise EraseError(
+                f"a model file of format {_FORMAT}", found, "Fit the model again, and save it."
+            )
+        own = _own_encoder(cls.constraints, metadata.get("params"), encoder)
+        try:
+            return cls._from_file(arrays, msgspec.convert(metadata, _Metadata), own)
+        # whatever broken contents make the code that uses them raise
+        except (EraseError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise EraseError(
+                "a model file whose parts fit together",
+                f"{path}: {str(error).strip().splitlines()[0] if str(error) else type(error)}",
+                "It is damaged: copy it again, or fit the model again.",
+            ) from error
+
+    @classmethod
+    def _from_file(
+        cls, arrays: dict[str, Tensor], metadata: "_Metadata", own: dict[str, Any]
+    ) -> Self:
         params: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-            for name, value in metadata["params"].items()
+            for name, value in metadata.params.items()
         }
-        model = cls(**(params | _own_encoder(cls.constraints, params, encoder)))
-        outcome = Outcome(arrays["proba"], arrays["embedding"], arrays["labels"])
-        weights = {
-            name.removeprefix("weights/"): value
-            for name, value in arrays.items()
-            if name.startswith("weights/")
-        }
-        fit = Fit(outcome, metadata["best_epoch"], metadata["history"], weights)
-        classes, names = np.array(metadata["classes"]), tuple(metadata["class_names"])
-        model._keep(fit, classes, names, tuple(metadata["notes"]))
+        model = cls(**(params | own))
+        model._check_constraints()
+        groups: dict[str, dict[str, Tensor]] = {"fit": {}, "weights": {}}
+        for path, value in arrays.items():
+            group, _, name = path.partition("/")
+            groups[group][name] = value
+            if value.is_floating_point() and bool(value.isnan().any()):
+                raise ValueError(f"NaN in {path}")
+        outcome = Outcome(**groups["fit"])
+        n, k = len(outcome.labels), len(metadata.classes)
+        as_expected = (
+            k == len(metadata.class_names)
+            and outcome.proba.shape == (n, k)
+            and outcome.embedding.shape[:-1] == (n,)
+            and outcome.labels.shape == (n,)
+            and outcome.proba.dtype == outcome.embedding.dtype == torch.float32
+            and outcome.labels.dtype == torch.int64
+            and bool(((outcome.labels >= 0) & (outcome.labels < k)).all())
+        )
+        if not as_expected:
+            raise ValueError("predictions of another shape or type than the classes")
+        model.fit_ = Fit(outcome, metadata.best_epoch, metadata.history, groups["weights"])
+        model.classes_, model.class_names_ = np.array(metadata.classes), (*metadata.class_names,)
+        model.notes_, model.edges_ = (*metadata.notes,), metadata.edges
+        model.weighted_ = metadata.weighted
+        model.contract_ = FeatureContract.from_dict(metadata.contract)
+        device, model.device = model.device, "cpu"  # a GPU of the fit may be missing here
+        model._check_weights()
+        model.device = device
         return model
 
-    def _keep(
-        self,
-        fit: Fit,
-        classes: NDArray[Any],
-        class_names: tuple[str, ...],
-        notes: tuple[str, ...],
-    ) -> None:
+    def _keep(self, fit: Fit, task: NodeTask) -> None:
         self.fit_ = fit
-        self.classes_ = classes
-        self.class_names_ = class_names
-        self.notes_ = notes
-        self.labels_ = classes[fit.outcome.labels.numpy()]
-        self.history_ = fit.history
-        self.best_epoch_ = fit.best_epoch
+        self.classes_, self.class_names_ = task.label_values, task.class_names
+        self.notes_, self.contract_ = task.notes, task.feature_contract
+        self.weighted_ = task.edge_weight is not None
+        # to know the graph again, where its features mean nothing elsewhere
+        self.edges_ = _digest(task.edge_index) if self.contract_.source == "edges" else ""
+        self.__dict__.pop("encoder_", None)  # of the fit before
+
+    @property
+    def labels_(self) -> NDArray[Any]:
+        """The method's own labels [N], as classes."""
+        labels: NDArray[Any] = self.classes_[self._fitted().outcome.labels.numpy()]
+        return labels
+
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        """One dict per epoch."""
+        return self._fitted().history
+
+    @property
+    def best_epoch_(self) -> int:
+        """The epoch the predictions come from, counted from 1."""
+        return self._fitted().best_epoch
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags: this is a classifier, whose labels are part of the graph."""
@@ -531,3 +664,24 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         if fit is None:
             raise NotFittedError(f"Call fit on this {type(self).__name__} first.")
         return fit
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """The JSON inside a model file."""
+
+    format: int
+    method: str
+    params: dict[str, Any]
+    classes: list[Any]
+    class_names: list[str]
+    best_epoch: int
+    history: list[dict[str, int | float]]
+    notes: list[str]
+    contract: dict[str, Any]
+    edges: str
+    weighted: bool
+
+
+def _digest(edge_index: Tensor) -> str:
+    return hashlib.sha256(edge_index.contiguous().numpy().data).hexdigest()

@@ -3,15 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import BatchLearner, NetworkClassifier
-from erase.training.graphs import Batch
+from erase.methods.network import BatchLearner, NetworkClassifier, NetworkSize, mean_outcome
+from erase.nn.encoders import Encoder
+from erase.training.graphs import Batch, WholeGraph
+from erase.training.large_graphs import ChunkedGraph
 from erase.training.loop import Learner, Outcome, at_nodes
 
 
@@ -53,8 +55,20 @@ class CoDis(NetworkClassifier):
     disagreement: float = 0.15
     warm_up: int = 10
 
+    representing: ClassVar[tuple[str, ...]] = ("own", "peer")
+
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        return {
+            name: self._build_encoder(purpose, size, size.num_classes, hidden="relu", output="none")
+            for name, purpose in (("own", "weights"), ("peer", "peer weights"))
+        }
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _CoDisLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the mean of both networks' probabilities, and their hidden layers."""
+        return mean_outcome([network["own"], network["peer"]], data)
 
 
 def disagreeing_losses(log_p: Tensor, peer_log_p: Tensor, classes: Tensor, weight: float) -> Tensor:
@@ -85,18 +99,14 @@ class _CoDisLearner(BatchLearner):
 
     def __init__(self, method: CoDis, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        self.encoders = [
-            self.build_encoder(purpose, self.num_classes, hidden="relu", output="none")
-            for purpose in ("weights", "peer weights")
-        ]
+        self.encoders: list[Encoder] = [self.parts["own"], self.parts["peer"]]
         peer_dropout = self.random_streams("peer dropout")
         self.dropouts = [self.dropout, list(peer_dropout.values())]
         self.streams |= peer_dropout
-        network = nn.ModuleDict(dict(zip(("own", "peer"), self.encoders, strict=True)))
         # a buffer, so that checkpoints and recorded epochs contain the progress of the warm-up
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
-        network.register_buffer("epoch", self.epoch)
-        self.train_by_adam(network)
+        self.network.register_buffer("epoch", self.epoch)
+        self.train_by_adam()
         shares = [1 - method.noise_rate * e / method.warm_up for e in range(method.warm_up + 1)]
         self.shares = torch.tensor(shares, dtype=torch.float64, device=self.device)
 
@@ -119,11 +129,4 @@ class _CoDisLearner(BatchLearner):
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        hidden = [self.data.hidden(encoder) for encoder in self.encoders]
-        proba = torch.stack(
-            [
-                self.data.output(encoder, h).softmax(2)
-                for encoder, h in zip(self.encoders, hidden, strict=True)
-            ]
-        ).mean(0)
-        return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
+        return self.method._outcome(self.network, self.data)

@@ -20,7 +20,7 @@ from erase.methods.base import (
     OneOf,
     Range,
 )
-from erase.methods.network import SHARED_SETTINGS, NetworkClassifier, NetworkLearner
+from erase.methods.network import SHARED_SETTINGS, NetworkClassifier, NetworkLearner, NetworkSize
 from erase.methods.relabelling.ensemble import relabel
 from erase.methods.semantics import (
     DenoiseEdges,
@@ -31,10 +31,13 @@ from erase.methods.semantics import (
     semantic_labels,
 )
 from erase.nn.coding import rate_reduction, short_rows_are_tame
-from erase.nn.encoders import Activation, Features
-from erase.nn.heads import HEADS, classify
+from erase.nn.encoders import Activation, Encoder, Features
+from erase.nn.heads import HEADS, LinearHead, classify
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Normalisation, propagate
+from erase.training.chunks import by_rows
+from erase.training.graphs import WholeGraph
+from erase.training.large_graphs import ChunkedGraph
 from erase.training.loop import Learner, Outcome, mean_cross_entropy
 
 RECIPES: dict[str, dict[str, Any]] = {
@@ -260,6 +263,24 @@ class ERASE(NetworkClassifier):
         """Whether validation labels train as well: relabelling uses all labels."""
         return self.semantics == "relabelling"
 
+    represents_hidden: ClassVar[bool] = False
+
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        parts: dict[str, Any] = {
+            "encoder": self._build_encoder(
+                "weights", size, self.width, hidden=self.inner, output=self.output
+            )
+        }
+        if self.semantics == "cross-entropy":
+            parts["guesser"] = self._build_encoder(
+                "guesser weights", size, size.num_classes, hidden=self.inner, output="none"
+            )
+        if self.one_stage:
+            parts["classifier"] = _Linear(len(size.seeds), self.width, size.num_classes)
+        elif self.head == "logreg":
+            parts["head"] = LinearHead(len(size.seeds), self.width, size.num_classes)
+        return parts
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         if self.batch_size:
             # here, because it builds on this module, and only large graphs need it
@@ -268,6 +289,25 @@ class ERASE(NetworkClassifier):
             large = SampledErase if self.objective == "batch" else ExactErase
             return large(self, tasks, seeds)
         return EraseLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return what the head predicts from the representations.
+
+        Heads of scikit-learn are fitted again, to the representations and semantic labels of the
+        training nodes of the fit: both are kept.
+        """
+        z = data.z(network["encoder"])
+        if self.one_stage or self.head == "logreg":
+            head = network["classifier" if self.one_stage else "head"]
+            proba = by_rows(head, z)
+        else:
+            fit = self._fitted()
+            rows, before = fit.weights["examples"][None], fit.outcome.embedding[None].to(z)
+            targets, both = fit.outcome.labels[rows], torch.cat([before, z], 1)
+            proba = classify(
+                self.head, both, rows.to(z.device), targets, len(self.classes_), [self.seed]
+            )[:, before.shape[1] :]
+        return Outcome(proba, z, proba.argmax(2))
 
 
 class EraseLearner(NetworkLearner):
@@ -282,7 +322,6 @@ class EraseLearner(NetworkLearner):
     """
 
     method: ERASE
-    network: nn.ModuleDict
 
     def __init__(self, method: ERASE, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
@@ -298,24 +337,16 @@ class EraseLearner(NetworkLearner):
             self.x = Features(tasks[0].x.to(self.device))
             self.members = one_hot(self.founder_of, self.num_classes + 1)[..., :-1].float()
         self.membership = torch.zeros_like(given)
-        self.encoder = self.build_encoder(
-            "weights", method.width, hidden=method.inner, output=method.output
-        )
-        network = nn.ModuleDict({"encoder": self.encoder})
+        self.encoder: Encoder = self.parts["encoder"]
         if method.semantics == "cross-entropy":
-            self.guesser = self.build_encoder(
-                "guesser weights", self.num_classes, hidden=method.inner, output="none"
-            )
-            network["guesser"] = self.guesser
+            self.guesser: Encoder = self.parts["guesser"]
         if method.semantics == "relabelling":
             fits = relabel(tasks, seeds, self.device)
             relabelled = torch.stack([fit.outcome.labels for fit in fits]).to(self.device)
             self.relabelled = one_hot(relabelled, self.num_classes).float()
-        if method.one_stage:
-            network["classifier"] = _Linear(len(seeds), method.width, self.num_classes).to(
-                self.device
-            )
-        self.train_by_adam(network, amsgrad=method.amsgrad)
+        if not method.one_stage and method.head != "logreg":
+            self.network.register_buffer("examples", self.train_index)
+        self.train_by_adam(amsgrad=method.amsgrad)
         self.takes_last = method.ties == "last"
         self.short_rows = method.output in ("l1-relu", "l2-relu", "l2")
         tame = self.short_rows and short_rows_are_tame(method.width, method.eps2)
@@ -400,24 +431,29 @@ class EraseLearner(NetworkLearner):
 
     def classify(self, z: Tensor) -> Tensor:
         """Return the probabilities [R, M, K] of the classifier trained with the encoder."""
-        logits: Tensor = self.network["classifier"](normalize(z, dim=2))
-        return logits.softmax(2)
+        proba: Tensor = self.parts["classifier"](z)
+        return proba
 
     def classifier_loss(self, z: Tensor, nodes: Tensor, membership: Tensor) -> Tensor:
         """Return the cross-entropy [R] of that classifier at the classes of `nodes` [R, n]."""
-        logits = self.network["classifier"](normalize(z, dim=2))
+        logits = self.parts["classifier"].logits(z)
         return mean_cross_entropy(logits, nodes, membership.gather(1, nodes))
 
     def head(self, z: Tensor) -> Tensor:
         """Return the probabilities [R, N, K] of a head trained on the classes of training nodes."""
         targets = self.membership.gather(1, self.train_index)
+        if self.method.head == "logreg":
+            head: LinearHead = self.parts["head"]
+            head.fit(z, self.train_index, targets)
+            proba: Tensor = head(z)
+            return proba
         return classify(
             self.method.head, z, self.train_index, targets, self.num_classes, self.seeds
         )
 
 
 class _Linear(nn.Module):
-    """A linear layer for R runs that starts at zero, so it needs no random stream."""
+    """A linear classifier of rows of length 1 for R runs; it starts at zero."""
 
     def __init__(self, runs: int, in_width: int, out_width: int) -> None:
         super().__init__()
@@ -425,5 +461,9 @@ class _Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(runs, 1, out_width))
 
     @full_float32()
+    def logits(self, z: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, normalize(z, dim=2), self.weight)
+
     def forward(self, z: Tensor) -> Tensor:
-        return torch.baddbmm(self.bias, z, self.weight)
+        """Return the probabilities [R, M, K]."""
+        return self.logits(z).softmax(2)

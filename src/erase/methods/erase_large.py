@@ -83,7 +83,7 @@ class LargeErase(EraseLearner):
         elif method.head == "logreg":
             targets = self.membership.gather(1, self.train_index)
             proba = classify_in_chunks(
-                inference, method.width, self.train_index[0], targets[0], self.num_classes
+                self.parts["head"], inference, self.train_index[0], targets[0]
             )
         else:
             proba = self.head(inference.map(lambda z: z))

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from erase.data.task import NodeTask
+from erase.errors import EraseError
 from erase.methods.base import (
     SHARE,
     Constraint,
@@ -35,7 +36,8 @@ class LabelPropagation(NodeClassifier):
     Features and validation labels are not used.
 
     There are no weights, no epochs and nothing random: the history is empty, a checkpoint is never
-    written, and every seed gives the same answer.
+    written, and every seed gives the same answer. For another graph, `predict` spreads the training
+    labels of that graph.
 
     Args:
         keep: α, weight of a node's own label, the given one, in a step; Zhou et al. call this 1−α.
@@ -58,11 +60,47 @@ class LabelPropagation(NodeClassifier):
     keep: float = 0.1
     steps: int = 50
 
+    reads_features: ClassVar[bool] = False
+    reads_labels: ClassVar[bool] = True
+
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
+        given = torch.stack([_training_labels(task) for task in tasks], 1)  # [N, R, K]
+        return [
+            Fit(outcome, best_epoch=0, history=[], weights={})
+            for outcome in self._spread(tasks[0], given)
+        ]
+
+    def _apply(self, task: NodeTask) -> Outcome:
+        """Spread the training labels of another graph: there is nothing else to apply."""
+        if not bool(task.train_mask.any()):
+            raise EraseError(
+                "training labels of at least two classes in the graph, which label propagation "
+                "spreads: it has no weights",
+                "none",
+                "Label some of its nodes, or use another method.",
+            )
+        place = {value: k for k, value in enumerate(self.classes_.tolist())}
+        if unknown := [value for value in task.label_values.tolist() if value not in place]:
+            raise EraseError(
+                f"labels among the classes of the fit, {', '.join(map(str, place))}",
+                repr(unknown[0]),
+                "Correct the labels, or fit this graph.",
+            )
+        column = torch.tensor([place[value] for value in task.label_values.tolist()])
+        given = torch.zeros(task.num_nodes, len(place))
+        given[:, column] = _training_labels(task)
+        (outcome,) = self._spread(task, given[:, None])
+        return outcome
+
+    def _check_weights(self) -> None:
+        if self._fitted().weights:
+            raise ValueError("weights, which label propagation does not have")
+
+    def _spread(self, task: NodeTask, given: Tensor) -> list[Outcome]:
+        """Return the outcome of each run from the labels Y₀ [N, R, K] of each."""
         device = resolve_device(self.device)
-        task = tasks[0]
         operator = whole_graph(task, device).normalised("symmetric")
-        given = torch.stack([_training_labels(task) for task in tasks], 1).to(device)  # [N, R, K]
+        given = given.to(device)
         first = given.flatten(1)  # all runs are columns of one matrix
         scores = propagate(
             *operator, first, keep=self.keep, steps=self.steps, restart=True, bounded=False
@@ -72,7 +110,7 @@ class LabelPropagation(NodeClassifier):
         reached = total > torch.finfo(scores.dtype).tiny
         proba = torch.where(reached, scores / total.where(reached, 1.0), prior)
         return [
-            Fit(Outcome(p, z, p.argmax(1)), best_epoch=0, history=[], weights={})
+            Outcome(p, z, p.argmax(1))
             for p, z in zip(proba.cpu().unbind(1), scores.cpu().unbind(1), strict=True)
         ]
 

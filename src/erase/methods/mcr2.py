@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, POSITIVE, Constraint, OneOf, Range
-from erase.methods.network import BatchLearner, NetworkClassifier
+from erase.methods.network import BatchLearner, NetworkClassifier, NetworkSize
 from erase.nn.coding import rate_reduction, short_rows_are_tame
-from erase.nn.encoders import Activation
-from erase.nn.heads import classify
-from erase.training.graphs import Batch
+from erase.nn.encoders import Activation, Encoder
+from erase.nn.heads import LinearHead
+from erase.training.chunks import by_rows
+from erase.training.graphs import Batch, WholeGraph
+from erase.training.large_graphs import ChunkedGraph
 from erase.training.loop import Learner, Outcome, at_nodes
 
 
@@ -56,8 +58,24 @@ class MCR2(NetworkClassifier):
     width: int = 512
     output: Activation = "l1-relu"
 
+    represents_hidden: ClassVar[bool] = False
+
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        encoder = self._build_encoder(
+            "weights", size, self.width, hidden="relu", output=self.output
+        )
+        return {
+            "encoder": encoder,
+            "head": LinearHead(len(size.seeds), self.width, size.num_classes),
+        }
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _MCR2Learner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        z = data.z(network["encoder"])
+        proba = by_rows(network["head"], z)
+        return Outcome(proba, z, proba.argmax(2))
 
 
 class _MCR2Learner(BatchLearner):
@@ -65,10 +83,9 @@ class _MCR2Learner(BatchLearner):
 
     def __init__(self, method: MCR2, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
-        self.encoder = self.build_encoder(
-            "weights", method.width, hidden="relu", output=method.output
-        )
-        self.train_by_adam(self.encoder)
+        self.encoder: Encoder = self.parts["encoder"]
+        self.head: LinearHead = self.parts["head"]
+        self.train_by_adam()
         self.waits |= not short_rows_are_tame(method.width, method.eps2)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -86,5 +103,6 @@ class _MCR2Learner(BatchLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         z = self.data.output(self.encoder, self.data.hidden(self.encoder))
-        proba = classify("logreg", z, self.train_index, self.given, self.num_classes, self.seeds)
+        self.head.fit(z, self.train_index, self.given)
+        proba = self.head(z)
         return Outcome(proba, z, proba.argmax(2))

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
@@ -23,11 +24,12 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.nn.encoders import ENCODERS, Activation, Encoder
+from erase.nn.graph_encoder import GraphEncoder
 from erase.nn.own_encoder import Factory, OwnEncoder
 from erase.nn.precision import full_float32
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph, whole_graph
-from erase.training.large_graphs import SampledGraph, mean_over_batches
+from erase.training.large_graphs import ChunkedGraph, SampledGraph, mean_over_batches
 from erase.training.loop import Fit, Learner, Loop, Outcome
 from erase.training.processes import average_gradients, count
 
@@ -45,7 +47,10 @@ SHARED_SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(NodeClassifier):
-    """A method that trains a network by epochs: it writes ``_learner(tasks, seeds) -> Learner``.
+    """A method that trains a network by epochs.
+
+    It writes ``_networks``, which builds the network, ``_learner``, which trains it, and
+    ``_outcome``, what it predicts for a graph.
 
     The encoder uses edge weights, if the graph has any.
 
@@ -87,6 +92,8 @@ class NetworkClassifier(NodeClassifier):
     }
     keeps_checkpoints: ClassVar[bool] = True
     uses_edge_weights: ClassVar[bool] = True
+    representing: ClassVar[tuple[str, ...]] = ("encoder",)  # the encoders behind `transform`
+    represents_hidden: ClassVar[bool] = True  # whether `transform` returns their hidden layers
 
     encoder: str | Factory = "gat"
     hidden: int = 256
@@ -116,8 +123,88 @@ class NetworkClassifier(NodeClassifier):
             )
 
     @abstractmethod
+    def _networks(self, size: "NetworkSize") -> dict[str, Any]:
+        """Return the parts of the network by name, with their initial weights."""
+
+    @abstractmethod
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         """Return what the loop trains: a run for each task and seed, all on one graph."""
+
+    @abstractmethod
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the predictions [R, N, …] of a trained network for all nodes of a graph."""
+
+    def _build_encoder(
+        self,
+        purpose: str,
+        size: "NetworkSize",
+        width: int,
+        *,
+        hidden: Activation,
+        output: Activation,
+    ) -> Encoder:
+        """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
+        streams = [torch_stream(seed, purpose) for seed in size.seeds]
+        if callable(self.encoder):
+            return OwnEncoder(
+                self.encoder,
+                in_width=size.in_width,
+                width=width,
+                dropout=self.dropout,
+                output_activation=output,
+                stream=streams[0],
+            )
+        return Encoder(
+            self.encoder,
+            in_width=size.in_width,
+            hidden=self.hidden,
+            width=width,
+            heads=self.heads,
+            dropout=self.dropout,
+            hidden_activation=hidden,
+            output_activation=output,
+            streams=streams,
+            weighted=size.weighted,
+        )
+
+    def _fitted_network(self) -> nn.ModuleDict:
+        """Return the network with the weights of the best epoch, as one run."""
+        weights = self._fitted().weights
+        width, classes = self.contract_.width, len(self.classes_)
+        size = NetworkSize(width, classes, [self.seed], weighted=self.weighted_)
+        network = nn.ModuleDict(self._networks(size))
+        # without a dot: buffers of the training, such as its epoch
+        of_parts = {name: value[None] for name, value in weights.items() if "." in name}
+        network.load_state_dict(of_parts)
+        return network
+
+    @cached_property
+    def encoder_(self) -> nn.Module:
+        """The fitted encoder as a torch module with ``forward(x, edge_index, edge_weight=None)``.
+
+        Its output is that of `transform`; changing it does not change this method. Of an encoder of
+        your own it is that module, whose output the method's activation follows.
+        """
+        network: Any = self._fitted_network()
+        encoders = [network[name] for name in self.representing]
+        if isinstance(encoders[0], OwnEncoder):
+            return encoders[0].module.eval()
+        return GraphEncoder(encoders, hidden=self.represents_hidden, weighted=self.weighted_)
+
+    @torch.no_grad()
+    def _apply(self, task: NodeTask) -> Outcome:
+        device = resolve_device(self.device)
+        graph, network = whole_graph(task, device), self._fitted_network().to(device)
+        data: WholeGraph | ChunkedGraph
+        if callable(self.encoder):
+            nothing = torch.empty(1, 0, dtype=torch.int64, device=device)
+            data = WholeGraph(task.x.to(device), graph, nothing, nothing)
+        else:
+            data = ChunkedGraph(task, graph, device)
+        return one_run(self._outcome(network, data))
+
+    def _check_weights(self) -> None:
+        self._fitted_network()
 
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         if count() > 1 and not self.batch_size:
@@ -138,11 +225,38 @@ class NetworkClassifier(NodeClassifier):
         return loop.run(learner, tasks, settings, epochs=self.epochs, patience=self.patience)
 
 
+@dataclass(frozen=True)
+class NetworkSize:
+    """What the shapes of a network depend on besides its hyper-parameters.
+
+    Attributes:
+        in_width: F.
+        num_classes: K.
+        seeds: [R] of the runs.
+        weighted: whether the graphs have edge weights.
+    """
+
+    in_width: int
+    num_classes: int
+    seeds: Sequence[int]
+    weighted: bool
+
+    @classmethod
+    def of(cls, task: NodeTask, seeds: Sequence[int]) -> Self:
+        """Return the size of a network for a task."""
+        return cls(task.num_features, task.num_classes, seeds, task.edge_weight is not None)
+
+
+def one_run(outcome: Outcome) -> Outcome:
+    """Return the outcome of the only run, on the CPU."""
+    return Outcome(outcome.proba[0].cpu(), outcome.embedding[0].cpu(), outcome.labels[0].cpu())
+
+
 class NetworkLearner(Learner):
     """R runs of a method on one graph, on the device where they train.
 
-    A subclass builds its network from `build_encoder`, passes it to `train_by_adam`, and writes
-    `step` and `evaluate`. :class:`BatchLearner` has a `step` for methods that are a loss.
+    A subclass calls `train_by_adam`, and writes `step` and `evaluate`. :class:`BatchLearner` has a
+    `step` for methods that are a loss.
 
     Args:
         method: whose parameters hold for all runs.
@@ -150,6 +264,7 @@ class NetworkLearner(Learner):
         seeds: [R].
 
     Attributes:
+        parts: of the network by name.
         graph: the whole graph.
         train_index: [R, n] training nodes of each run.
         given: [R, n] their given labels.
@@ -163,8 +278,9 @@ class NetworkLearner(Learner):
         self.seeds = list(seeds)
         task = tasks[0]
         self.num_classes = task.num_classes
-        self.num_features = task.num_features
         self.device = resolve_device(method.device)
+        self.parts = method._networks(NetworkSize.of(task, seeds))
+        self.network = nn.ModuleDict(self.parts).to(self.device)
         self.graph = whole_graph(task, self.device)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
@@ -189,32 +305,6 @@ class NetworkLearner(Learner):
         self.evaluate_every = data.evaluate_every
         return data
 
-    def build_encoder(
-        self, purpose: str, width: int, *, hidden: Activation, output: Activation
-    ) -> Encoder:
-        """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
-        if callable(self.method.encoder):
-            return OwnEncoder(
-                self.method.encoder,
-                in_width=self.num_features,
-                width=width,
-                dropout=self.method.dropout,
-                output_activation=output,
-                stream=torch_stream(self.seeds[0], purpose),
-            ).to(self.device)
-        return Encoder(
-            self.method.encoder,
-            in_width=self.num_features,
-            hidden=self.method.hidden,
-            width=width,
-            heads=self.method.heads,
-            dropout=self.method.dropout,
-            hidden_activation=hidden,
-            output_activation=output,
-            streams=[torch_stream(seed, purpose) for seed in self.seeds],
-            weighted=self.graph.weight is not None,
-        ).to(self.device)
-
     def random_streams(self, purpose: str) -> dict[str, torch.Generator]:
         """Return the random stream `purpose` of each run, on the network's device."""
         return {
@@ -222,11 +312,10 @@ class NetworkLearner(Learner):
             for run, seed in enumerate(self.seeds)
         }
 
-    def train_by_adam(self, network: nn.Module, *, amsgrad: bool = False) -> None:
-        """Train `network` by Adam, with the method's learning rate and weight decay."""
-        self.network = network
+    def train_by_adam(self, *, amsgrad: bool = False) -> None:
+        """Train the network by Adam, with the method's learning rate and weight decay."""
         self.optimiser = torch.optim.Adam(
-            network.parameters(),
+            self.network.parameters(),
             lr=self.method.lr,
             weight_decay=self.method.weight_decay,
             amsgrad=amsgrad,
@@ -309,8 +398,30 @@ class SupervisedClassifier(NetworkClassifier):
             classes: [R, n] their given labels.
         """
 
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        logits = self._build_encoder(
+            "weights", size, size.num_classes, hidden="relu", output="none"
+        )
+        return {"encoder": logits}
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return SupervisedLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the softmax of the logits, and the hidden layer."""
+        return mean_outcome([network["encoder"]], data)
+
+
+def mean_outcome(encoders: Sequence[Any], data: WholeGraph | ChunkedGraph) -> Outcome:
+    """Return the mean of the encoders' softmax, and their hidden layers side by side."""
+    hidden = [data.hidden(encoder) for encoder in encoders]
+    probas = [
+        data.output(encoder, h).softmax(2) for encoder, h in zip(encoders, hidden, strict=True)
+    ]
+    if len(encoders) == 1:  # nothing is copied
+        return Outcome(probas[0], hidden[0], probas[0].argmax(2))
+    proba = torch.stack(probas).mean(0)
+    return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
 
 
 class SupervisedLearner(BatchLearner):
@@ -322,8 +433,8 @@ class SupervisedLearner(BatchLearner):
         self, method: SupervisedClassifier, tasks: Sequence[NodeTask], seeds: Sequence[int]
     ) -> None:
         super().__init__(method, tasks, seeds)
-        self.encoder = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
-        self.train_by_adam(self.encoder)
+        self.encoder: Encoder = self.parts["encoder"]
+        self.train_by_adam()
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the method's loss."""
@@ -333,6 +444,4 @@ class SupervisedLearner(BatchLearner):
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the softmax of the logits, and the hidden layer."""
-        hidden = self.data.hidden(self.encoder)
-        proba = self.data.output(self.encoder, hidden).softmax(2)
-        return Outcome(proba, hidden, proba.argmax(2))
+        return self.method._outcome(self.network, self.data)

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import softplus
 
 from erase.data.task import NodeTask
 from erase.methods.base import COUNT, Constraint, Number, OneOf, Range
-from erase.methods.network import BatchLearner, NetworkClassifier
+from erase.methods.network import BatchLearner, NetworkClassifier, NetworkSize, mean_outcome
+from erase.nn.encoders import Encoder
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
-from erase.training.graphs import Batch
+from erase.training.graphs import Batch, WholeGraph
+from erase.training.large_graphs import ChunkedGraph
 from erase.training.loop import Learner, Outcome, mean_cross_entropy
 
 # Numbers computed together: what stays in a core's cache, or keeps a GPU busy.
@@ -208,8 +210,20 @@ class PIGNN(NetworkClassifier):
     negatives: int = 100
     estimator_decay: float = 0.0
 
+    representing: ClassVar[tuple[str, ...]] = ("main",)
+
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        return {
+            name: self._build_encoder(purpose, size, size.num_classes, hidden="relu", output="none")
+            for name, purpose in (("main", "weights"), ("estimator", "estimator weights"))
+        }
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _PIGNNLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the softmax of the main network's logits, and its hidden layer."""
+        return mean_outcome([network["main"]], data)
 
 
 class _PIGNNLearner(BatchLearner):
@@ -219,14 +233,10 @@ class _PIGNNLearner(BatchLearner):
     def __init__(self, method: PIGNN, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> None:
         super().__init__(method, tasks, seeds)
         self.streams |= self.random_streams("pairs")
-        self.main = self.build_encoder("weights", self.num_classes, hidden="relu", output="none")
-        self.estimator = self.build_encoder(
-            "estimator weights", self.num_classes, hidden="relu", output="none"
-        )
-        network = nn.ModuleDict({"main": self.main, "estimator": self.estimator})
+        self.main: Encoder = self.parts["main"]
+        self.estimator: Encoder = self.parts["estimator"]
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
-        network.register_buffer("epoch", self.epoch)  # on the device, for recorded epochs
-        self.network = network
+        self.network.register_buffer("epoch", self.epoch)  # on the device, for recorded epochs
         self.optimiser = torch.optim.Adam(
             [
                 {"params": self.main.parameters(), "weight_decay": method.weight_decay},
@@ -274,7 +284,4 @@ class _PIGNNLearner(BatchLearner):
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
-        """Return the softmax of the main network's logits, and its hidden layer."""
-        hidden = self.data.hidden(self.main)
-        proba = self.data.output(self.main, hidden).softmax(2)
-        return Outcome(proba, hidden, proba.argmax(2))
+        return self.method._outcome(self.network, self.data)

@@ -12,19 +12,26 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import relu
 
 from erase.data.task import NodeTask
-from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range
-from erase.methods.network import BatchLearner, NetworkClassifier
+from erase.methods.base import COUNT, SHARE, Constraint, Number, OneOf, Range, resolve_device
+from erase.methods.network import (
+    BatchLearner,
+    NetworkClassifier,
+    NetworkSize,
+    mean_outcome,
+    one_run,
+)
 from erase.nn import neighbours
 from erase.nn.encoders import Encoder, Features, GCNLayer, Streams
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, sparse_product
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
+from erase.training.large_graphs import ChunkedGraph
 from erase.training.loop import Learner, Outcome, at_nodes
 
 
@@ -305,6 +312,8 @@ class RTGNN(NetworkClassifier):
         whatever the predictor returns, and both networks train it through the weights of its
         candidates. With `batch_size`, candidates are searched among the nodes of a sample;
         predictions then use the edges of the whole graph without candidates.
+
+        `predict(graph)` adds candidates to the labelled nodes of that graph; without labels, none.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = NetworkClassifier.constraints | {
@@ -327,6 +336,8 @@ class RTGNN(NetworkClassifier):
     }
 
     uses_edge_weights: ClassVar[bool] = False
+    reads_labels: ClassVar[bool] = True
+    representing: ClassVar[tuple[str, ...]] = ("first", "second")
 
     encoder: str = "gcn"
     hidden: int = 128
@@ -340,8 +351,74 @@ class RTGNN(NetworkClassifier):
     certainty: float = 0.95
     consistency: float = 0.1
 
+    def _networks(self, size: NetworkSize) -> dict[str, Any]:
+        shared: dict[str, Any] = {"in_width": size.in_width, "heads": 1, "dropout": self.dropout}
+        predictor = Encoder(
+            "gcn",
+            hidden=self.predictor,
+            width=self.predictor,
+            hidden_activation="relu",
+            output_activation="l2",
+            streams=_weight_streams(size.seeds, "predictor"),
+            **shared,
+        )
+        first, second = (
+            _WeightedGCN(
+                "gcn",
+                hidden=self.hidden,
+                width=size.num_classes,
+                hidden_activation="relu",
+                output_activation="none",
+                streams=_weight_streams(size.seeds, purpose),
+                **shared,
+            )
+            for purpose in ("first", "second")
+        )
+        return {"predictor": predictor, "first": first, "second": second}
+
     def _learner(self, tasks: Sequence[NodeTask], seeds: Sequence[int]) -> Learner:
         return _RTGNNLearner(self, tasks, seeds)
+
+    def _outcome(self, network: Any, data: WholeGraph | ChunkedGraph) -> Outcome:
+        """Return the mean of both classifiers' probabilities, and their hidden layers."""
+        return mean_outcome([network["first"], network["second"]], data)
+
+    def _outcome_with_candidates(
+        self, network: Any, x: Features, graph: Graph, links: Links
+    ) -> Outcome:
+        """Return the same on the graph with candidate edges."""
+        alike = likeness(links, network["predictor"](x, graph))
+        values = normalised_weights(links, link_weights(links, alike, self.min_weight))
+        classifiers = [network["first"], network["second"]]
+        hidden = [classifier.weighted_hidden(x, links, values) for classifier in classifiers]
+        logits = [
+            classifier.weighted_output(h, links, values)
+            for classifier, h in zip(classifiers, hidden, strict=True)
+        ]
+        proba = torch.stack(logits).softmax(3).mean(0)
+        return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
+
+    @torch.no_grad()
+    def _apply(self, task: NodeTask) -> Outcome:
+        labelled = task.train_mask[None]
+        if self.batch_size or not bool(labelled.any()):
+            return super()._apply(task)
+        device = resolve_device(self.device)
+        graph, x = Graph(task.edge_index.to(device), task.num_nodes), task.x.to(device)
+        links = find_links(graph, x, labelled.to(device), self.nearest)
+        network = self._fitted_network().to(device)
+        return one_run(self._outcome_with_candidates(network, Features(x), graph, links))
+
+
+def find_links(graph: Graph, x: Tensor, labelled: Tensor, nearest: int) -> Links:
+    """Return the links of a graph for each run's `labelled` nodes [R, N]."""
+    splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
+    candidates = [nearest_unlabelled(x, split, nearest) for split in splits]
+    return Links.of(graph, [candidates[i] for i in split_of_run.tolist()])
+
+
+def _weight_streams(seeds: Sequence[int], purpose: str) -> Streams:
+    return [torch_stream(seed, f"{purpose} weights") for seed in seeds]
 
 
 class _RTGNNLearner(BatchLearner):
@@ -352,60 +429,21 @@ class _RTGNNLearner(BatchLearner):
         super().__init__(method, tasks, seeds)
         self.labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
         if not method.batch_size:
-            self.links = self._link(self.graph, tasks[0].x.to(self.device), self.labelled)
-        self.predictor = Encoder(
-            "gcn",
-            in_width=self.num_features,
-            hidden=method.predictor,
-            width=method.predictor,
-            heads=1,
-            dropout=method.dropout,
-            hidden_activation="relu",
-            output_activation="l2",
-            streams=self._weights("predictor"),
-        ).to(self.device)
-        self.classifiers = [
-            _WeightedGCN(
-                "gcn",
-                in_width=self.num_features,
-                hidden=method.hidden,
-                width=self.num_classes,
-                heads=1,
-                dropout=method.dropout,
-                hidden_activation="relu",
-                output_activation="none",
-                streams=self._weights(purpose),
-            ).to(self.device)
-            for purpose in ("first", "second")
-        ]
-        first, second = self.classifiers
-        network = nn.ModuleDict({"predictor": self.predictor, "first": first, "second": second})
+            x = tasks[0].x.to(self.device)
+            self.links = find_links(self.graph, x, self.labelled, method.nearest)
+        self.predictor: Encoder = self.parts["predictor"]
+        self.classifiers: list[_WeightedGCN] = [self.parts["first"], self.parts["second"]]
         # a buffer, so that checkpoints and recorded epochs contain the progress of training
         self.epoch = torch.zeros(len(seeds), dtype=torch.int64, device=self.device)
-        network.register_buffer("epoch", self.epoch)
-        self.train_by_adam(network)
-
-    def _weights(self, purpose: str) -> Streams:
-        return [torch_stream(seed, f"{purpose} weights") for seed in self.seeds]
-
-    def _link(self, graph: Graph, x: Tensor, labelled: Tensor) -> Links:
-        """Return the links of a graph for each run's `labelled` nodes [R, N]."""
-        splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
-        candidates = [nearest_unlabelled(x, split, self.method.nearest) for split in splits]
-        return Links.of(graph, [candidates[i] for i in split_of_run.tolist()])
-
-    def _link_weights(
-        self, batch: Batch, links: Links, dropout: Streams | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the predictor's h [R, N, C], h_i·h_j [L] and the weights of the links [L]."""
-        h = self.predictor(batch.x, batch.graph, dropout, last=batch.last)
-        alike = likeness(links, h)
-        return h, alike, link_weights(links, alike, self.method.min_weight)
+        self.network.register_buffer("epoch", self.epoch)
+        self.train_by_adam()
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the predictor and both classifiers."""
         method, links = self.method, self._links_of(batch)
-        h, alike, weights = self._link_weights(batch, links, self.dropout)
+        h = self.predictor(batch.x, batch.graph, self.dropout, last=batch.last)
+        alike = likeness(links, h)
+        weights = link_weights(links, alike, method.min_weight)
         values = normalised_weights(links, weights)
         logits = []
         for classifier in self.classifiers:
@@ -436,7 +474,8 @@ class _RTGNNLearner(BatchLearner):
         if isinstance(self.data, WholeGraph):
             return self.links
         labelled = self.labelled[:, batch.nodes]
-        return self._link(self.data.among(batch), self.data.rows(batch.nodes), labelled)
+        graph, x = self.data.among(batch), self.data.rows(batch.nodes)
+        return find_links(graph, x, labelled, self.method.nearest)
 
     def end_epoch(self) -> None:
         self.epoch += 1
@@ -445,26 +484,7 @@ class _RTGNNLearner(BatchLearner):
     def evaluate(self) -> Outcome:
         """Return the mean of both classifiers' probabilities, and their hidden layers."""
         if isinstance(self.data, WholeGraph):
-            hidden, logits = self._with_candidates(self.data.batch)
-        else:
-            hidden = [self.data.hidden(classifier) for classifier in self.classifiers]
-            logits = [
-                self.data.output(classifier, h)
-                for classifier, h in zip(self.classifiers, hidden, strict=True)
-            ]
-        proba = torch.stack(logits).softmax(3).mean(0)
-        return Outcome(proba, torch.cat(hidden, 2), proba.argmax(2))
-
-    def _with_candidates(self, whole: Batch) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the hidden layers and the logits of both classifiers on the augmented graph."""
-        _, _, weights = self._link_weights(whole, self.links)
-        values = normalised_weights(self.links, weights)
-        hidden = [
-            classifier.weighted_hidden(whole.x, self.links, values)
-            for classifier in self.classifiers
-        ]
-        logits = [
-            classifier.weighted_output(h, self.links, values)
-            for classifier, h in zip(self.classifiers, hidden, strict=True)
-        ]
-        return hidden, logits
+            return self.method._outcome_with_candidates(
+                self.network, self.data.x, self.graph, self.links
+            )
+        return self.method._outcome(self.network, self.data)

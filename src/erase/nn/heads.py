@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import ThreadpoolController
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from erase.nn.coding import inverse_of_lower
@@ -329,15 +329,54 @@ def _momentum(steps: int, device: torch.device) -> Tensor:
     return torch.tensor(pushes, device=device)
 
 
-@full_float32()
+class LinearHead(nn.Module):
+    """Logistic regression on rows of length 1, softmax((z/‖z‖ − c) W + b), for R runs.
+
+    c is the mean of the examples: products of nearly equal rows keep their digits. All three are
+    buffers, so that checkpoints and models contain them.
+
+    Args:
+        runs: R.
+        width: D.
+        num_classes: K.
+    """
+
+    centre: Tensor
+    weight: Tensor
+    intercept: Tensor
+
+    def __init__(self, runs: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(runs, 1, width))
+        self.register_buffer("weight", torch.zeros(runs, width, num_classes))
+        self.register_buffer("intercept", torch.zeros(runs, 1, num_classes))
+
+    @full_float32()
+    def fit(self, z: Tensor, rows: Tensor, y: Tensor) -> None:
+        """Fit the regression to the classes `y` [R, n] of the `rows` [R, n] of z [R, N, D]."""
+        examples = normalize(z.gather(1, rows[..., None].expand(-1, -1, z.shape[2])), dim=2)
+        centre = examples.mean(1, keepdim=True)
+        weight, intercept = logistic_regression(examples - centre, y, self.weight.shape[2])
+        self.set(centre, weight, intercept)
+
+    def set(self, centre: Tensor, weight: Tensor, intercept: Tensor) -> None:
+        """Set c [R, 1, D], W [R, D, K] and b [R, 1, K], in place: an epoch may be recorded."""
+        self.centre.copy_(centre)
+        self.weight.copy_(weight)
+        self.intercept.copy_(intercept)
+
+    @full_float32()
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the probabilities [R, M, K] of rows [R, M, D]."""
+        return ((normalize(z, dim=2) - self.centre) @ self.weight + self.intercept).softmax(2)
+
+
 def _by_logistic_regression(
     z: Tensor, rows: Tensor, y: Tensor, num_classes: int, seeds: Sequence[int]
 ) -> Tensor:
-    unit = normalize(z, dim=2)
-    examples = unit.gather(1, rows[..., None].expand(-1, -1, z.shape[2]))
-    centre = examples.mean(1, keepdim=True)
-    weight, intercept = logistic_regression(examples - centre, y, num_classes)
-    proba: Tensor = ((unit - centre) @ weight + intercept).softmax(2)
+    head = LinearHead(len(z), z.shape[2], num_classes).to(z)
+    head.fit(z, rows, y)
+    proba: Tensor = head(z)
     return proba
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.nn.encoders import Encoder, Features, Layer, Messages, Streams
-from erase.nn.heads import regress_centred
+from erase.nn.heads import LinearHead, regress_centred
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph
 from erase.nn.sums import single_process
@@ -65,6 +65,11 @@ def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tenso
         out[:, start : start + part.shape[1]] = part
     add_up(out)
     return out
+
+
+def by_rows(work: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """Return [R, N, C] from `work`, which turns some rows of z [R, N, D] into [R, M, C]."""
+    return torch.cat([work(some) for some in z.split(NODES_AT_ONCE, 1)], 1)
 
 
 def own_chunks(graph: Graph, size: int) -> Iterator[tuple[int, Graph]]:
@@ -220,18 +225,18 @@ class RowsOfZ(Protocol):
 
 
 @full_float32()
-def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_classes: int) -> Tensor:
-    """Return the probabilities of logistic regression for every node [1, N, K].
+def classify_in_chunks(head: LinearHead, z: RowsOfZ, rows: Tensor, y: Tensor) -> Tensor:
+    """Fit the head and return its probabilities for every node [1, N, K].
 
     Only representations of `rows` are held; of more than :data:`ENOUGH_EXAMPLES`, every n-th.
 
     Args:
+        head: of one run.
         z: representations [1, N, D] float32; normalised to length 1 for the classifier.
-        width: D.
         rows: [n] training nodes, ascending.
         y: [n] their classes.
-        num_classes: K.
     """
+    _, width, num_classes = head.weight.shape
     stride = -(-rows.numel() // ENOUGH_EXAMPLES)
     rows, y = rows[::stride].contiguous(), y[::stride]
     shared = count() > 1 and rows.numel() > width  # each process has the examples of its chunks
@@ -261,4 +266,5 @@ def classify_in_chunks(z: RowsOfZ, width: int, rows: Tensor, y: Tensor, num_clas
         total=rows.numel() if shared else None,
         add_up=add_up if shared else single_process,
     )
-    return z.map(lambda some: ((normalize(some, dim=2) - centre) @ weight + intercept).softmax(2))
+    head.set(centre, weight, intercept)
+    return z.map(head)

@@ -86,3 +86,7 @@ class WholeGraph:
     def output(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Return the output for all nodes [R, N, width] from their hidden layer."""
         return encoder.output(hidden, self.graph)
+
+    def z(self, encoder: Encoder) -> Tensor:
+        """Return the output for all nodes [R, N, width], without dropout."""
+        return self.output(encoder, self.hidden(encoder))

@@ -13,7 +13,7 @@ from torch import Tensor
 from erase.data.task import NodeTask
 from erase.nn.encoders import Encoder, Features, take_rows
 from erase.nn.sparse import Graph
-from erase.training.chunks import hidden_of_all, output_of_all
+from erase.training.chunks import InferencePass, hidden_of_all, output_of_all
 from erase.training.graphs import Batch, whole_graph
 from erase.training.processes import count, own_rows, put_together
 from erase.training.sampling import Sample, SampledNeighbours
@@ -47,6 +47,10 @@ class ChunkedGraph:
     def output(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Return the output for all nodes [R, N, width] from their hidden layer."""
         return output_of_all(encoder, hidden, self.graph)
+
+    def z(self, encoder: Encoder) -> Tensor:
+        """Return the output for all nodes [R, N, width], without dropout; on the disk if large."""
+        return InferencePass(encoder, self.read, self.graph).z()
 
 
 class SampledGraph(ChunkedGraph):

@@ -332,13 +332,14 @@ def _keep(best: State, learner: Learner, outcome: Outcome | None, better: list[i
 
 
 def _revisit(learner: Learner, best: State) -> State:
-    """Return the outcome of the best epoch, computed from its weights."""
+    """Return the outcome of the best epoch, computed from its weights, and these."""
     prefix = "weights/"
     learner.network.load_state_dict(
         {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
     )
-    outcome = learner.finish()
-    return {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
+    outcome = learner.finish()  # may fit a head, which is among the weights
+    weights = {f"{prefix}{k}": v.detach() for k, v in learner.network.state_dict().items()}
+    return weights | {f"outcome/{f.name}": getattr(outcome, f.name) for f in fields(Outcome)}
 
 
 def _finish(run: _Run, index: int, best: State) -> Fit:
