@@ -319,7 +319,7 @@ def test_a_classifier_in_chunks_survives_products_in_tf32(trained: int) -> None:
     assert products.rounded == 0
 
 
-def test_of_very_many_examples_every_so_manieth_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_examples_every_nth_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     z, y = blobs(4, n=25, d=20)
     rows = torch.arange(100)
     monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 40)  # 100 of them: every third
