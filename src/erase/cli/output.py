@@ -44,19 +44,9 @@ class Output:
         if self.quiet or not sys.stderr.isatty():
             yield lambda done, text: self.message(text)
             return
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from erase.training.progress import terminal_bar
 
-        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        text_column = TextColumn("{task.description}", markup=False)
-        console = Console(stderr=True)
-        with Progress(*columns, text_column, console=console, transient=True) as bar:
+        with terminal_bar() as bar:
             task = bar.add_task("", total=total)
             yield lambda done, text: bar.update(task, completed=done, description=text)
 

@@ -5,9 +5,28 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from tqdm import tqdm
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as RichProgress
 
 SECONDS_BETWEEN_LINES = 10.0
+
+
+def terminal_bar() -> RichProgress:
+    """Return a bar for stderr with steps done, time left and a text; it vanishes at the end."""
+    return RichProgress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 class Progress:
@@ -17,7 +36,7 @@ class Progress:
         shown: whether to show anything.
         total: number of steps.
         done: steps done before, which do not count for the rate.
-        unit: name of a step, on the bar.
+        unit: name of a step, shown until there are values.
     """
 
     def __init__(self, shown: bool, total: int, done: int, unit: str) -> None:
@@ -26,14 +45,16 @@ class Progress:
         self._start = self._last_line = time.monotonic()
         self._bar: Any = None
         if shown and sys.stderr.isatty():
-            self._bar = tqdm(total=total, initial=done, unit=unit, leave=False)
+            self._bar = terminal_bar()
+            self._bar.start()
+            self._task = self._bar.add_task(unit, total=total, completed=done)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.close()
+            self._bar.stop()
 
     @property
     def is_plain(self) -> bool:
@@ -52,8 +73,8 @@ class Progress:
         """
         self._done += steps
         if self._bar is not None:
-            self._bar.set_postfix(values, refresh=False)
-            self._bar.update(steps)
+            text = ", ".join(f"{name} {value}" for name, value in values.items())
+            self._bar.update(self._task, advance=steps, description=text)
         now = time.monotonic()
         if not self.is_plain or now - self._last_line < SECONDS_BETWEEN_LINES:
             return
