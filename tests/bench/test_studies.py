@@ -8,7 +8,6 @@ import pytest
 from erase.bench.records import Cell
 from erase.bench.studies import STUDIES, Grid, Study, check, choose, read_study
 from erase.errors import EraseError
-from erase.methods import METHODS
 
 CELLS = {name: study.cells() for name, study in STUDIES.items()}
 
@@ -37,12 +36,19 @@ def test_no_cell_occurs_twice_and_seeds_count_from_zero(name: str) -> None:
     assert all(seeds == list(range(first, first + len(seeds))) for seeds in groups.values())
 
 
+# a method that is added later need not be run on all these cells
+COMPARED = (
+    *("erase", "ce", "ce-gcn", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn"),
+    *("label-propagation", "smoothed", "relabelling"),
+)
+
+
 @pytest.mark.parametrize("name", ["paper", "honest"])
 def test_the_main_table_has_every_method_in_thirty_cells(name: str) -> None:
     cells = CELLS[name]
     assert values(cells, "protocol") == {name}
-    assert values(cells, "method") == set(METHODS)
-    for method in METHODS:
+    assert values(cells, "method") == set(COMPARED)
+    for method in COMPARED:
         runs = 10 if method in ("erase", "ce") else 5
         own = [cell for cell in cells if cell.method == method]
         assert len(own) == 3 * 2 * 5 * runs

@@ -69,7 +69,7 @@ def test_lists_name_the_paper_and_show_no_equation(
 ) -> None:
     main(["list", kind, "--json"])
     lines = json.loads(capsys.readouterr().out)
-    unpublished = {"ce", "smoothed", "relabelling"}
     dated = {name for name, line in lines.items() if re.search(r" \(.+, (19|20)\d\d\): ", line)}
-    assert dated == set(lines) - unpublished
+    published = {"erase", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "label-propagation"}
+    assert dated >= (published if kind == "methods" else set(lines))
     assert not [line for line in lines.values() if re.search("[=−·Σ^←₀]", line)]
