@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from erase.audit import Audit
 
 
+@options.takes_tables
 def audit_graph(
     graph: options.Graph,
     *,
@@ -56,6 +57,7 @@ def audit_graph(
     out: Annotated[Path | None, options.target("out/GRAPH-audit")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Find wrong labels, and suggest what they should be.
 
@@ -73,7 +75,7 @@ def audit_graph(
         from erase.data.task import NodeTask
 
     output = Output(json, quiet)
-    clean, name = options.load_graph(graph)
+    clean, name = options.load_graph(graph, tables)
     if all_labels:
         clean = without_splits(clean)
     usual = [f"{key}={value}" for key, value in audit_params(method).items()]
@@ -94,7 +96,7 @@ def audit_graph(
             seed=seed,
             progress=not quiet,
         )
-    found = replace(found, settings={"graph": graph, **found.settings})
+    found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
     (out / "report.html").unlink(missing_ok=True)  # of an audit before
     found.save(out, parquet=parquet)
     summary = found.summary()

@@ -193,7 +193,8 @@ def read_graph(path: StrPath, **options: Any) -> Data:
     if path.is_dir() and not is_folder(path):
         return _read_tables(path, chosen)
     if not path.name.lower().endswith((".graphml", ".graphml.gz")):
-        chosen.refuse_columns(f"{path.name!r}, which has no tables")
+        general = () if path.is_dir() else ("directed", "strict", "merge_classes")
+        chosen.refuse(f"{path.name!r}, which has no tables", but=general)
     if path.is_dir():
         return open_folder(path)
     readers: dict[str, Callable[[Path, TableOptions], Data]] = {

@@ -73,14 +73,12 @@ class TableOptions:
             if isinstance(value := getattr(self, key), str):
                 object.__setattr__(self, key, (value,))
 
-    def refuse_columns(self, what: str) -> None:
-        """Raise an EraseError where a column is named for a graph that has none."""
-        general = ("directed", "strict", "merge_classes")
+    def refuse(self, what: str, but: Sequence[str] = ()) -> None:
+        """Raise an EraseError where an option is given, `but` some, for a graph without tables."""
         for each in fields(self):
-            if each.name not in general and getattr(self, each.name) != each.default:
-                raise EraseError(
-                    f"{each.name}=… with tables", what, f"Leave out {each.name}=….", each.name
-                )
+            if each.name not in but and getattr(self, each.name) != each.default:
+                given = f"{each.name}={True if isinstance(each.default, bool) else '…'}"
+                raise EraseError(f"{given} with tables", what, f"Leave out {given}.", each.name)
 
 
 def from_tables(nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> Data:
