@@ -200,6 +200,7 @@ def test_defaults() -> None:
         "all_labels": False,
         "noise": None,
         "parquet": False,
+        "write_back": None,
         "seed": 0,
         "device": "auto",
         "json": False,

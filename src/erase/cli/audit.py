@@ -50,6 +50,15 @@ def audit_graph(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Also write issues.parquet, which keeps types.")
     ] = False,
+    write_back: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Also write your nodes table with its label column corrected and nothing else "
+            "changed; labels that the audit removes are empty. FILE may be the table itself.",
+        ),
+    ] = None,
     precision: options.Precision = "float32",
     deterministic: options.Deterministic = False,
     seed: options.Seed = 0,
@@ -75,6 +84,7 @@ def audit_graph(
         from erase.data.task import NodeTask
 
     output = Output(json, quiet)
+    nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
     clean, name = options.load_graph(graph, tables)
     if all_labels:
         clean = without_splits(clean)
@@ -114,6 +124,41 @@ def audit_graph(
     found.to_html(out / "report.html", name=name)
     last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
     output.report(summary, "\n\n".join(shown), last)
+    if write_back is not None and nodes is not None:
+        count = _write_back(found, nodes, write_back, tables, out)
+        output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
+
+
+def _table_to_correct(graph: str, target: Path, noise: str | None) -> Path:
+    """Return the nodes table of GRAPH; raise an EraseError where --write-back cannot work."""
+    from erase.data.datasets import dataset_name
+    from erase.data.write_back import check_target
+
+    if noise is not None:
+        raise EraseError(
+            "--write-back with your own labels", f"--noise {noise}", "Leave out one of them."
+        )
+    if dataset_name(graph) is not None:
+        raise EraseError(
+            "--write-back with a folder of tables", f"the dataset {graph!r}", "Leave it out."
+        )
+    return check_target(Path(graph), target)
+
+
+def _write_back(
+    found: "Audit", nodes: Path, target: Path, tables: dict[str, Any], out: Path
+) -> int:
+    """Write the nodes table with corrected labels; return how many changed."""
+    from erase.data.write_back import Corrections, write_back
+
+    if not found.decision.agreement.is_informative:
+        raise EraseError(
+            "labels that the audit can tell right from wrong, for --write-back",
+            str(found.decision.agreement),
+            f"Keep the labels, or label more nodes; the audit is in {out}.",
+        )
+    changes = Corrections(found.given, found.clean_classes(), found.class_names)
+    return write_back(nodes, target, changes, found.node_ids or (), tables)
 
 
 @contextmanager
