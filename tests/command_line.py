@@ -6,6 +6,16 @@ from typer.main import get_command
 
 from erase.cli.app import app
 
+NO_TABLE_OPTIONS = {
+    "table_weight": None,
+    "table_separator": None,
+    **dict.fromkeys(
+        f"table_{name}"
+        for name in ("id", "name", "label", "features", "text", "split", "source", "target")
+    ),
+    **dict.fromkeys(("table_directed", "table_strict", "table_merge_classes"), False),
+}
+
 
 def parsed(name: str, *words: str) -> dict[str, Any]:
     """Return the parameters of a command by name, defaults included."""

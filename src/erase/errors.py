@@ -26,4 +26,6 @@ class EraseError(ValueError):
         """
         if self.option is None:
             return str(self)
-        return str(self).replace(f"{self.option}=", f"--{self.option.replace('_', '-')} ")
+        option = f"--{self.option.replace('_', '-')}"
+        flag = str(self).replace(f"{self.option}=True", option)
+        return flag.replace(f"{self.option}=", f"{option} ")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import erase
-from command_line import parsed
+from command_line import NO_TABLE_OPTIONS, parsed
 from conftest import meaningless_graph, two_communities
 from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
 from erase.bench.detection import score_audit
@@ -200,12 +200,14 @@ def test_defaults() -> None:
         "all_labels": False,
         "noise": None,
         "parquet": False,
+        "write_back": None,
         "seed": 0,
         "device": "auto",
         "json": False,
         "quiet": False,
         "precision": "float32",
         "deterministic": False,
+        **NO_TABLE_OPTIONS,
     }
 
 

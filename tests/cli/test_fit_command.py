@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import erase
-from command_line import parsed
+from command_line import NO_TABLE_OPTIONS, parsed
 from conftest import two_communities
 from erase.bench import Protocol, given_labels, score
 from erase.cli import main
@@ -248,6 +248,7 @@ def test_defaults() -> None:
         "resume": False,
         "precision": "float32",
         "deterministic": False,
+        **NO_TABLE_OPTIONS,
     }
 
 

@@ -204,7 +204,7 @@ def test_from_tables() -> None:
     assert task.notes[:2] == (
         "Columns of the edges are ignored: 'since'.",
         "Not used as features: 'remark': values that are all different and look like identifiers "
-        "(to use one, name it: features=…).",
+        "(to use one, name it: features=… or --features).",
     )
 
 
@@ -350,7 +350,7 @@ def test_columns_of_identifiers_are_left_out_of_the_features_and_told() -> None:
     np.testing.assert_allclose(task.x.numpy(), expected.astype(np.float32), atol=1e-6)
     assert task.notes[:2] == (
         "Not used as features: 'row', 'paper', 'tweet', 'url': values that are all different and "
-        "look like identifiers (to use one, name it: features=…).",
+        "look like identifiers (to use one, name it: features=… or --features).",
         "Features: 5 from numbers: 'x0', 'year', 'size', 'share'; true or false: 'old'.",
     )
     chosen = NodeTask.from_tables(nodes, edges, features=["paper", "size"])
@@ -468,7 +468,8 @@ def test_misspelt_classes_are_told_and_merged_where_asked_for() -> None:
     assert task.num_classes == 4
     assert (
         "Probably misspelt classes: 'COMPANY' (1) for 'company' (29), 'goverment' (1) for "
-        "'government' (29). They count as classes of their own; merge_classes=True merges them."
+        "'government' (29). They count as classes of their own; "
+        "merge_classes=True or --merge-classes merges them."
     ) in task.notes
     merged = NodeTask.from_tables(nodes, edges, merge_classes=True)
     assert merged.class_names == ("company", "government")

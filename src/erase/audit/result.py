@@ -93,12 +93,12 @@ class Audit:
             force: correct what would be flagged if the agreement were informative.
         """
         labels: NDArray[Any] = label_fields(
-            self._clean_classes(force), self.class_names, self.label_values
+            self.clean_classes(force=force), self.class_names, self.label_values
         )["y"]
         return labels
 
-    def _clean_classes(self, force: bool) -> NDArray[np.int64]:
-        """Return the corrected classes [N] as `given` has them."""
+    def clean_classes(self, *, force: bool = False) -> NDArray[np.int64]:
+        """Return the corrected classes [N] as `given` has them; see :meth:`clean_labels`."""
         decision, given = self.decision, self.given[self.given >= 0]
         flagged, verdict = decision.is_issue, decision.verdict
         if force and not decision.agreement.is_informative:
@@ -139,7 +139,7 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(audited, self._clean_classes(force), labels)
+        labels = np.where(audited, self.clean_classes(force=force), labels)
         return relabelled(graph, y, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Audit:
     def _label_table(self) -> pd.DataFrame:
         nodes = np.flatnonzero(self.given >= 0)
         names = np.array([*self.class_names, ""], dtype=object)  # -1, removed, is the last
-        clean, was = self._clean_classes(force=False)[nodes], self.given[nodes]
+        clean, was = self.clean_classes()[nodes], self.given[nodes]
         columns = node_columns(nodes, self.node_ids, self.node_names)
         columns |= {"label": names[clean], "was": names[was], "changed": clean != was}
         return pd.DataFrame(columns)

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"erase: {message}{end} See `{path} --help`.", file=sys.stderr)
         return 2
     except EraseError as error:
-        print(f"erase: {error}", file=sys.stderr)
+        print(f"erase: {error.for_command_line()}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has left, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from erase.audit import Audit
 
 
+@options.takes_tables
 def audit_graph(
     graph: options.Graph,
     *,
@@ -49,6 +50,15 @@ def audit_graph(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Also write issues.parquet, which keeps types.")
     ] = False,
+    write_back: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Also write your nodes table with its label column corrected and nothing else "
+            "changed; labels that the audit removes are empty. FILE may be the table itself.",
+        ),
+    ] = None,
     precision: options.Precision = "float32",
     deterministic: options.Deterministic = False,
     seed: options.Seed = 0,
@@ -56,6 +66,7 @@ def audit_graph(
     out: Annotated[Path | None, options.target("out/GRAPH-audit")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Find wrong labels, and suggest what they should be.
 
@@ -73,7 +84,8 @@ def audit_graph(
         from erase.data.task import NodeTask
 
     output = Output(json, quiet)
-    clean, name = options.load_graph(graph)
+    nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
+    clean, name = options.load_graph(graph, tables)
     if all_labels:
         clean = without_splits(clean)
     usual = [f"{key}={value}" for key, value in audit_params(method).items()]
@@ -94,7 +106,7 @@ def audit_graph(
             seed=seed,
             progress=not quiet,
         )
-    found = replace(found, settings={"graph": graph, **found.settings})
+    found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
     (out / "report.html").unlink(missing_ok=True)  # of an audit before
     found.save(out, parquet=parquet)
     summary = found.summary()
@@ -112,6 +124,41 @@ def audit_graph(
     found.to_html(out / "report.html", name=name)
     last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
     output.report(summary, "\n\n".join(shown), last)
+    if write_back is not None and nodes is not None:
+        count = _write_back(found, nodes, write_back, tables, out)
+        output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
+
+
+def _table_to_correct(graph: str, target: Path, noise: str | None) -> Path:
+    """Return the nodes table of GRAPH; raise an EraseError where --write-back cannot work."""
+    from erase.data.datasets import dataset_name
+    from erase.data.write_back import check_target
+
+    if noise is not None:
+        raise EraseError(
+            "--write-back with your own labels", f"--noise {noise}", "Leave out one of them."
+        )
+    if dataset_name(graph) is not None:
+        raise EraseError(
+            "--write-back with a folder of tables", f"the dataset {graph!r}", "Leave it out."
+        )
+    return check_target(Path(graph), target)
+
+
+def _write_back(
+    found: "Audit", nodes: Path, target: Path, tables: dict[str, Any], out: Path
+) -> int:
+    """Write the nodes table with corrected labels; return how many changed."""
+    from erase.data.write_back import Corrections, write_back
+
+    if not found.decision.agreement.is_informative:
+        raise EraseError(
+            "labels that the audit can tell right from wrong, for --write-back",
+            str(found.decision.agreement),
+            f"Keep the labels, or label more nodes; the audit is in {out}.",
+        )
+    changes = Corrections(found.given, found.clean_classes(), found.class_names)
+    return write_back(nodes, target, changes, found.node_ids or (), tables)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from erase.cli.startup import starting
 from erase.errors import EraseError
 
 
+@options.takes_tables
 def convert_graph(
     graph: options.Graph,
     target: Annotated[
@@ -30,6 +31,7 @@ def convert_graph(
     seed: Annotated[int, typer.Option(help="Random seed of a dataset.")] = 0,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Write a graph as a folder or as FILE.npz.
 
@@ -46,18 +48,19 @@ def convert_graph(
     if target.suffix in (".pt", ".graphml", ".gz", ".csv", ".parquet"):
         raise EraseError("a folder or FILE.npz to write", f"{str(target)!r}", "Use one of them.")
     if name is not None:
+        options.refuse_tables(tables, f"the dataset {name!r}, which has no tables")
         chosen = {"seed": seed, **options.parse_settings(settings, DATASETS[name].options)}
     elif settings:
         raise EraseError("--set with a dataset", f"{graph!r}", "A file has no options.")
     if target.suffix == ".npz":
         write_graph(
-            load_dataset(name, **chosen) if name else options.load_graph(graph)[0],
+            load_dataset(name, **chosen) if name else options.load_graph(graph, tables)[0],
             target,
         )
     elif name is not None:
         write_dataset(name, target, **chosen)
     else:
-        write_folder(options.load_graph(graph)[0], target)
+        write_folder(options.load_graph(graph, tables)[0], target)
     written = read_graph(target)
     files = [target] if target.is_file() else target.iterdir()
     counts = {
@@ -69,6 +72,7 @@ def convert_graph(
     size, seconds = sum(file.stat().st_size for file in files), time.perf_counter() - start
     summary = {
         "graph": graph,
+        "tables": tables,
         "target": str(target),
         **counts,
         "bytes": size,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _RESULTS = ("predictions.csv", "history.csv", "embeddings.npy", "model.safetensors")
 
 
+@options.takes_tables
 def fit_method(
     graph: options.Graph,
     *,
@@ -83,6 +84,7 @@ def fit_method(
     out: Annotated[Path | None, options.target("out/GRAPH-METHOD")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Train a method on a graph, and save its predictions.
 
@@ -103,7 +105,7 @@ def fit_method(
         if count() > 1 and clean:
             raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
         output = Output(json, quiet or rank() > 0)
-        truth, graph_name = options.load_graph(graph)
+        truth, graph_name = options.load_graph(graph, tables)
         if preset not in (None, "reference") and method != "erase":
             raise EraseError(
                 f"--preset with --method erase, not {method}",
@@ -130,6 +132,7 @@ def fit_method(
         task = NodeTask.of(given)
         asked = {
             "graph": graph,
+            "tables": tables or None,
             **model.settings(),
             "noise": noise,
             "protocol": vars(protocol) if noise else None,

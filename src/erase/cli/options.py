@@ -1,8 +1,11 @@
 """Options that several commands have, and what their values mean."""
 
+import csv
+import inspect
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -112,6 +115,92 @@ Deterministic = Annotated[
 ]
 
 
+_TABLE_OPTIONS: dict[str, tuple[str | None, str]] = {  # None as metavar: a flag
+    "id": ("COLUMN", "ids of the nodes, which the edges refer to."),
+    "name": ("COLUMN", "names for people."),
+    "label": ("COLUMN", "the class; empty where unknown."),
+    "features": ("A,B,…", "columns to use as features; '' uses none."),
+    "text": ("A,B,…", "columns to read as text."),
+    "split": ("COLUMN", "train, val, test or empty."),
+    "source": ("COLUMN", "where an edge starts."),
+    "target": ("COLUMN", "where an edge ends."),
+    "weight": ("COLUMN", "weights of the edges."),
+    "separator": ("CHARACTER", "between the columns of a CSV; \\t is a tab."),
+    "directed": (None, "keep which direction of an edge was given."),
+    "strict": (None, "refuse missing feature values instead of filling them."),
+    "merge_classes": (None, "merge class names that look misspelt."),
+}
+
+
+def takes_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options on tables to a command, which gets those that are given as `tables`.
+
+    They are the attributes of `TableOptions`, for `load_graph`.
+    """
+    added = [_table_option(name, *about) for name, about in _TABLE_OPTIONS.items()]
+    signature = inspect.signature(command)
+    own = [each for each in signature.parameters.values() if each.name != "tables"]
+
+    @wraps(command)
+    def with_tables(**given: Any) -> None:
+        values = {name: given.pop(f"table_{name}") for name in _TABLE_OPTIONS}
+        tables = {
+            name: _columns(value) if name in ("features", "text") else value
+            for name, value in values.items()
+            if value is not None and value is not False
+        }
+        if tables.get("separator") == "\\t":
+            tables["separator"] = "\t"
+        command(**given, tables=tables)
+
+    with_tables.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    with_tables.__annotations__ = {each.name: each.annotation for each in [*own, *added]}
+    return with_tables
+
+
+def _table_option(name: str, metavar: str | None, help: str) -> inspect.Parameter:
+    """Return an option on tables as a parameter; its name is not that of another one."""
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        metavar=metavar,
+        help=f"Tables: {help}",
+        show_default=False,
+        callback=_one_character if name == "separator" else None,
+    )
+    annotation: Any = bool if metavar is None else str | None
+    return inspect.Parameter(
+        f"table_{name}",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if metavar is None else None,
+        annotation=Annotated[annotation, option],
+    )
+
+
+def _one_character(value: str | None) -> str | None:
+    """Check that the value of --separator is one character."""
+    if value is not None and len(value) != 1 and value != "\\t":
+        raise typer.BadParameter(f"must be one character, not {value!r}")
+    return value
+
+
+def _columns(text: str) -> list[str]:
+    """Return the names in a list with commas; a name with a comma is quoted."""
+    return next(csv.reader([text], skipinitialspace=True))
+
+
+def table_words(tables: Mapping[str, Any]) -> list[str]:
+    """Return options on tables as words of a command line."""
+    words = []
+    for name, value in tables.items():
+        words.append(f"--{name.replace('_', '-')}")
+        if isinstance(value, list):
+            quoted = (f'"{each}"' if "," in each else each for each in value)
+            words.append(",".join(quoted))
+        elif value is not True:
+            words.append(value)
+    return words
+
+
 def set_arithmetic(precision: str, deterministic: bool) -> None:
     """Set torch's own switches for how it computes on a GPU."""
     import os
@@ -126,11 +215,14 @@ def set_arithmetic(precision: str, deterministic: bool) -> None:
         torch.use_deterministic_algorithms(True)
 
 
-def load_graph(name: str, contract: "FeatureContract | None" = None) -> "tuple[Data, str]":
+def load_graph(
+    name: str, tables: Mapping[str, Any], contract: "FeatureContract | None" = None
+) -> "tuple[Data, str]":
     """Return the graph that GRAPH names, and a short name for its results.
 
     Args:
         name: GRAPH.
+        tables: the given options on tables.
         contract: what makes the features of tables; None: they are made from the tables themselves.
     """
     from erase.data.datasets import DATASETS, dataset_name, load_dataset
@@ -138,6 +230,7 @@ def load_graph(name: str, contract: "FeatureContract | None" = None) -> "tuple[D
     from erase.data.folder import is_folder
 
     if (known := dataset_name(name)) is not None:
+        refuse_tables(tables, f"the dataset {known!r}, which has no tables")
         return load_dataset(known), known
     if not Path(name).exists() and not Path(name).suffix:
         raise EraseError(
@@ -147,8 +240,24 @@ def load_graph(name: str, contract: "FeatureContract | None" = None) -> "tuple[D
         )
     path = Path(name)
     has_tables = (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
-    choice = {"contract": contract} if contract and contract.columns and has_tables else {}
-    return read_graph(path, **choice), path.resolve().stem
+    chosen = dict(tables)
+    if contract and contract.columns and has_tables:
+        wanted = {column.name for column in contract.columns}
+        if "features" in tables and {*tables["features"], *tables.get("text", ())} != wanted:
+            raise EraseError(
+                f"the features of the model ({', '.join(sorted(wanted))})",
+                f"--features {','.join(tables['features'])}",
+                "Leave out --features.",
+            )
+        chosen["contract"] = contract
+    return read_graph(path, **chosen), path.resolve().stem
+
+
+def refuse_tables(tables: Mapping[str, Any], got: str) -> None:
+    """Raise an EraseError where an option on tables is given for a graph without tables."""
+    if tables:
+        option = table_words(tables)[0]
+        raise EraseError(f"a graph in tables, for {option}", got, f"Leave out {option}.")
 
 
 def method_from_options(

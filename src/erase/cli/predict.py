@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 100_000  # of the table; names of all nodes may be larger than the graph
 
 
+@options.takes_tables
 def predict_graph(
     model: Annotated[
         Path,
@@ -38,6 +39,7 @@ def predict_graph(
     out: Annotated[Path | None, options.target("out/GRAPH-predicted")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Predict the classes of a graph's nodes with a fitted model.
 
@@ -48,6 +50,7 @@ def predict_graph(
     with starting():
         import numpy as np
 
+        from erase.data.fields import field
         from erase.data.files import atomic_write, write_json
         from erase.methods import load_model
         from erase.methods.base import resolve_device
@@ -56,7 +59,7 @@ def predict_graph(
     output = Output(json, quiet)
     fitted = load_model(model).set_params(device=device)
     used = str(resolve_device(device))
-    data, name = options.load_graph(graph, fitted.contract_)
+    data, name = options.load_graph(graph, tables, fitted.contract_)
     out = out or Path("out") / f"{name}-predicted"
     out.mkdir(parents=True, exist_ok=True)  # fails before predicting where it cannot be written
     probabilities = fitted.predict_proba(data)
@@ -69,11 +72,13 @@ def predict_graph(
     summary: dict[str, Any] = {
         "model": str(model),
         "graph": graph,
+        "tables": tables,
         "method": type(fitted).__name__,
         "device": used,
         "nodes": len(probabilities),
         "predicted": dict(zip(classes, counts.tolist(), strict=True)),
         "mean_probability": float(probabilities.max(1).mean()),
+        "notes": list(field(data, "notes") or ()),
         "seconds": time.perf_counter() - start,
         "version": __version__,
     }

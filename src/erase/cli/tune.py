@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from erase.bench.tune import Trial
 
 
+@options.takes_tables
 def tune_method(
     graph: options.Graph,
     *,
@@ -53,6 +54,7 @@ def tune_method(
     out: Annotated[Path | None, options.target("out/GRAPH-METHOD-tune")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    tables: dict[str, Any],
 ) -> None:
     """Search for a method's parameters on validation labels.
 
@@ -77,7 +79,7 @@ def tune_method(
 
     output = Output(json, quiet)
     with interrupt_hint(lambda: "The same command continues."):
-        data, name = options.load_graph(graph)
+        data, name = options.load_graph(graph, tables)
         kind_and_rate = None if noise is None else options.parse_noise(noise)
         searched = {change.partition("=")[0] for change in space}
         if kind_and_rate and "noise_rate" in default_params(method).keys() - searched:
@@ -87,7 +89,8 @@ def tune_method(
         runs = range(seed, seed + seeds)
         tasks = validation_tasks(data, runs, noise=kind_and_rate, holdout=holdout)
         out = out or Path("out") / f"{name}-{method}-tune"
-        about = {"graph": graph, "noise": noise, "holdout": holdout}
+        about: dict[str, Any] = {"graph": graph, "noise": noise, "holdout": holdout}
+        about |= {"tables": tables} if tables else {}
         with output.progress(trials) as show:
             done = tune(
                 model,
@@ -105,7 +108,8 @@ def tune_method(
     preset_option = ["--preset", preset] if preset != "reference" else []
     noise_options = [] if noise is None else ["--noise", noise, "--validation", "noisy"]
     set_options = [part for setting in settings for part in ("--set", setting)]
-    fit = ["erase", "fit", graph, "--method", method, *preset_option, *noise_options, *set_options]
+    fit = ["erase", "fit", graph, *options.table_words(tables), "--method", method]
+    fit += [*preset_option, *noise_options, *set_options]
     command = shlex.join([*fit, *as_options(best.params)])
     number = "trial" if len(done) == 1 else f"{len(done)} trials"
     text = f"Best of {number}: {best.score:.1%} of validation labels (number {best.number}). "

@@ -272,7 +272,9 @@ def fit_contract(
         )
     for why, names in left_out.items():
         if why:
-            remedy = " (to use one, name it: features=…)" if why == _IDENTIFIERS else ""
+            remedy = (
+                " (to use one, name it: features=… or --features)" if why == _IDENTIFIERS else ""
+            )
             notes.append(f"Not used as features: {_listed(names)}: {why}{remedy}.")
     if columns:
         notes.append(f"Features: {_used(columns)}.")
@@ -536,7 +538,7 @@ def _missing(column: "pd.Series[Any]") -> EraseError:
     return EraseError(
         f"a value in every row of the column {column.name!r}",
         f"none in row {i}",
-        "Fill it; or leave out strict=…, and gaps get the column's median.",
+        "Fill it; or leave out strict=True, and gaps get the column's median.",
         option="strict",
     )
 

@@ -193,7 +193,8 @@ def read_graph(path: StrPath, **options: Any) -> Data:
     if path.is_dir() and not is_folder(path):
         return _read_tables(path, chosen)
     if not path.name.lower().endswith((".graphml", ".graphml.gz")):
-        chosen.refuse_columns(f"{path.name!r}, which has no tables")
+        general = () if path.is_dir() else ("directed", "strict", "merge_classes")
+        chosen.refuse(f"{path.name!r}, which has no tables", but=general)
     if path.is_dir():
         return open_folder(path)
     readers: dict[str, Callable[[Path, TableOptions], Data]] = {
@@ -322,23 +323,29 @@ def _refuse_entities(name: str, *_: Any) -> None:
     )
 
 
+def table_file(folder: Path, name: str) -> Path:
+    """Return the file of the table `name`, nodes or edges, in a folder."""
+    found = [file for end in (".csv", ".parquet") if (file := folder / f"{name}{end}").is_file()]
+    if len(found) != 1:
+        raise EraseError(
+            f"one table {name}.csv or {name}.parquet in the folder {folder.name!r}",
+            "both" if found else "none",
+            "A graph's folder has one nodes table and one edges table.",
+        )
+    return found[0]
+
+
 def _read_tables(path: Path, options: TableOptions) -> Data:
     tables = {}
     for name in ("nodes", "edges"):
-        found = [file for end in (".csv", ".parquet") if (file := path / f"{name}{end}").is_file()]
-        if len(found) != 1:
-            raise EraseError(
-                f"one table {name}.csv or {name}.parquet in the folder {path.name!r}",
-                "both" if found else "none",
-                "A graph's folder has one nodes table and one edges table.",
-            )
-        with _readable(found[0], f"a table of {name}"):
-            if found[0].suffix == ".parquet":
+        file = table_file(path, name)
+        with _readable(file, f"a table of {name}"):
+            if file.suffix == ".parquet":
                 need_pyarrow()
-                tables[name] = pd.read_parquet(found[0])
+                tables[name] = pd.read_parquet(file)
             else:
-                tables[name] = read_csv(found[0], name, options)
-        if name == "edges" and found[0].suffix == ".csv":
+                tables[name] = read_csv(file, name, options)
+        if name == "edges" and file.suffix == ".csv":
             _refuse_ids_as_header(tables["nodes"], tables["edges"], options.id)
     return read_tables(tables["nodes"], tables["edges"], options)
 

@@ -380,7 +380,7 @@ def misspelling_note(data: Data) -> str | None:
         return None
     return (
         f"Probably misspelt classes: {_misspelt_list(found, counts)}. They count as classes of "
-        "their own; merge_classes=True merges them."
+        "their own; merge_classes=True or --merge-classes merges them."
     )
 
 

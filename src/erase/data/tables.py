@@ -73,14 +73,12 @@ class TableOptions:
             if isinstance(value := getattr(self, key), str):
                 object.__setattr__(self, key, (value,))
 
-    def refuse_columns(self, what: str) -> None:
-        """Raise an EraseError where a column is named for a graph that has none."""
-        general = ("directed", "strict", "merge_classes")
+    def refuse(self, what: str, but: Sequence[str] = ()) -> None:
+        """Raise an EraseError where an option is given, `but` some, for a graph without tables."""
         for each in fields(self):
-            if each.name not in general and getattr(self, each.name) != each.default:
-                raise EraseError(
-                    f"{each.name}=… with tables", what, f"Leave out {each.name}=….", each.name
-                )
+            if each.name not in but and getattr(self, each.name) != each.default:
+                given = f"{each.name}={True if isinstance(each.default, bool) else '…'}"
+                raise EraseError(f"{given} with tables", what, f"Leave out {given}.", each.name)
 
 
 def from_tables(nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> Data:
@@ -287,7 +285,7 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     Ids, names, labels and splits are taken as written: 007 keeps its zeros, and NA is a name.
     Numbers take the smallest type that holds them exactly, so a wide table of counts stays small.
     """
-    separator = options.separator or _guess_separator(path)
+    separator = csv_separator(path, options)
     # as a row, for pandas renames the second of two equal names
     first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, sep=separator)
     refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
@@ -334,8 +332,10 @@ def _shrunk(chunks: Any) -> Iterator[pd.DataFrame]:
         yield pd.concat([part for part in parts if part.shape[1]], axis=1)[chunk.columns]
 
 
-def _guess_separator(path: Path) -> str:
-    """Return the separator that the first line has most of; a comma where there is none."""
+def csv_separator(path: Path, options: TableOptions) -> str:
+    """Return the given separator, else the one that the first line has most of, else a comma."""
+    if options.separator:
+        return options.separator
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         line = file.readline()
     return max(_SEPARATORS, key=line.count)
