@@ -361,7 +361,7 @@ def test_a_class_with_one_label_is_not_called_wrong() -> None:
 
 def test_many_classes_of_one_label_are_named_in_a_note() -> None:
     found = erase.audit(cliques([0, 0, 1, 2, 3, 4, 5, 6, 7, 7]), method="label-propagation")
-    assert found.notes[-2].endswith("that of the class '1', '2', '3', '4', '5' and 1 more.")
+    assert found.notes[-2].endswith("cannot be checked: '1', '2', '3', '4', '5' and 1 more.")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_the_rival_is_the_best_of_the_named_methods_and_bold_is_one_of_them() ->
     )
     assert at(table, "erase").rival == "PI-GNN"
     assert list(table.cells.loc[table.cells["is_best"], "row"]) == ["erase"]
-    assert "The highest mean of a column, rows without rank aside, is in bold." in markdown(table)
+    assert "The highest mean of a column among ranked rows is in bold." in markdown(table)
 
 
 @pytest.mark.parametrize("theirs", [[0.78], [0.70, 0.71]])
