@@ -150,13 +150,13 @@ def test_scores_are_those_of_a_fit_applied_to_the_whole_graph() -> None:
     given = labels_of_cell(graph, wanted)
     y, _, _ = encode_labels(graph)
     task = NodeTask.from_data(given)
-    for fit, answer in (
-        (task_to_fit(task, graph, wanted), lambda model: model.predict(given)),
-        (task, lambda model: model.predict()),
+    for fit, to_fit, applied_to in (
+        (UNSEEN, task_to_fit(task, graph, wanted), given),
+        (SEEN, task, None),
     ):
-        predicted = answer(SmoothedLogReg(width=8, device="cpu").fit(fit))
+        predicted = SmoothedLogReg(width=8, device="cpu").fit(to_fit).predict(applied_to)
         accuracy = np.mean(predicted[drawn] == y.numpy()[drawn])
-        (record,) = run(cell(SEEN if fit is task else UNSEEN))
+        (record,) = run(cell(fit))
         assert record.scores["test_accuracy"] == pytest.approx(accuracy)
         assert record.settings == {"width": 8}
 
@@ -215,9 +215,10 @@ def test_what_cannot_be_combined_is_found_before_work(wanted: Cell, words: str) 
         check(Study("tests", ()), [wanted])
 
 
-@pytest.mark.parametrize("switch", ["shift", "keep_embeddings"])
-def test_a_study_of_representations_has_no_drawn_nodes(switch: str) -> None:
-    study = replace(Study("tests", ()), **{switch: True})
+@pytest.mark.parametrize(
+    "study", [Study("tests", (), shift=True), Study("tests", (), keep_embeddings=True)]
+)
+def test_a_study_of_representations_has_no_drawn_nodes(study: Study) -> None:
     with pytest.raises(EraseError, match="representations"):
         check(study, [cell(method="erase", params={UNSEEN: 0.2})])
 

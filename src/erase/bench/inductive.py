@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,7 +82,7 @@ def without_nodes(task: NodeTask, removed: Tensor) -> NodeTask:
     number = (~removed).cumsum(0) - 1  # of a node among those that stay
     kept = ~removed[task.edge_index].any(0)
 
-    def some(values: Sequence[object] | None) -> list[object] | None:
+    def some(values: Sequence[Any] | None) -> list[Any] | None:
         return None if values is None else [values[i] for i in nodes.tolist()]
 
     return replace(
