@@ -534,7 +534,7 @@ TABLES: dict[str, TableSpec] = {
         only_protocol="honest",
         claims=inductive_claims,
         notes=(
-            f"{UNSEEN_SHARE:.0%} of all nodes are drawn from the test nodes, or all test nodes "
+            f"{100 * UNSEEN_SHARE:g} % of all nodes are drawn from the test nodes, or all of them "
             "where there are fewer (PubMed has 1,000, 5 % of its nodes). Both rows of a method "
             "are scored on these nodes and trained on the same labels. The fit had their features "
             "and edges, or was made on the graph without them and then applied to the whole graph.",
