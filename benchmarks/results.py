@@ -51,7 +51,16 @@ PAGE = DOCS / "results.md"
 LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
-OTHER_TABLES = ("clean", "confirmation", "corrected", "detection", "own", "smoke", *BEYOND_TABLES)
+OTHER_TABLES = (
+    "clean",
+    "confirmation",
+    "corrected",
+    "detection",
+    "inductive",
+    "own",
+    "smoke",
+    *BEYOND_TABLES,
+)
 PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
 HONEST_TABLES = ("main", "correction", "metrics", "guidance")
 
@@ -255,6 +264,8 @@ def page(evidence: Evidence) -> str:
     others = _runs(evidence.records.get(OTHER_DRAWS, ()))
     confirmation = _build(OTHER_DRAWS, others, "honest")
     parts.append(_section(OTHER_DRAWS, confirmation, others))
+    if (inductive := _build("inductive", runs, "honest")) is not None:
+        parts.append(_section("inductive", inductive, runs))
     found = _build("detection", runs, "honest")
     parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))

@@ -126,6 +126,17 @@ def test_a_run_that_two_studies_share_is_counted_once() -> None:
     assert "| `erase bench beyond` | 5 | 0.05 h |" in text
 
 
+def test_the_inductive_study_is_on_the_page_once_it_has_records(evidence: Evidence) -> None:
+    title = f"### {TABLES['inductive'].title}\n"
+    without = page(evidence)
+    assert title not in without
+    assert "`inductive`" not in without
+    text = page(Evidence({"inductive": made_up("inductive")}))
+    assert title in text
+    runs = len(STUDIES["inductive"].cells())
+    assert f"| `honest` | {runs} | {runs} | 0 | 0 |" in text
+
+
 def test_the_page_says_which_options_led_to_a_machine() -> None:
     machines = ("NVIDIA H200, TF32 products", "NVIDIA H200", "x86_64")
     records = [

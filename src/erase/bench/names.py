@@ -28,6 +28,11 @@ DETECTOR_NAMES: dict[str, str] = {
     "loss-mixture": "loss mixture",
 }
 
+FIT_NAMES: dict[str, str] = {
+    "seen": "nodes seen",
+    "unseen": "nodes unseen",
+}
+
 PAPER_METHODS = tuple(METHOD_NAMES)[:8]
 
 _DATASET_NAMES = {

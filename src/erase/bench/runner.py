@@ -36,6 +36,13 @@ from torch_geometric.data import Data
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.detection import DetectionSetup, detects, score_detection
+from erase.bench.inductive import (
+    UNSEEN,
+    score_drawn_nodes,
+    scores_drawn_nodes,
+    task_to_fit,
+    without_drawn_nodes,
+)
 from erase.bench.records import Cell, Journal, Record
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
@@ -215,14 +222,15 @@ def _group_key(cell: Cell) -> str:
     validates = PROTOCOLS[cell.protocol].validation != "none"
     settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
     alike = [cell.dataset, cell.method, settings, cell.labels_per_class, validates]
-    if CORRECTED_BY in cell.params:  # an audit leaves every draw another number of labels
+    # an audit leaves every draw another number of labels, and every seed removes other nodes
+    if CORRECTED_BY in cell.params or UNSEEN in cell.params:
         alike.append(cell.key)
     return json.dumps(alike)
 
 
 def method_of(cell: Cell, device: str) -> NodeClassifier:
     """Return the method of a cell, with the noise rate if it is a parameter of the method."""
-    cell = without_correction(cell)
+    cell = without_drawn_nodes(without_correction(cell))
     rate = {"noise_rate": cell.rate} if "noise_rate" in default_params(cell.method) else {}
     changes = {**rate, **cell.params, "seed": cell.seed, "device": device}
     return build_method(cell.method, dataset=dataset_name(cell.dataset), **changes)
@@ -312,13 +320,18 @@ def _classify(batch: Batch) -> list[Result]:
     method = method_of(runs[0], batch.device)
     with _watched(torch.device(method.device)) as used:
         seen = [labels_to_train(g, c, batch.device) for g, c in zip(given, runs, strict=True)]
-        trained = method.fit_many(_tasks(seen), [cell.seed for cell in runs])
+        tasks = [task_to_fit(t, clean, c) for t, c in zip(_tasks(seen), runs, strict=True)]
+        trained = method.fit_many(tasks, [cell.seed for cell in runs])
     models = dict(zip(runs, trained, strict=True))
     about = _about(batch.device)
     results = []
     for cell, graph in zip(batch.cells, given, strict=False):  # twins come last
         model = models[cell]
-        scores: dict[str, float | None] = dict(score(model, clean, graph))
+        scores: dict[str, float | None] = dict(
+            score_drawn_nodes(model, clean, graph, cell)
+            if scores_drawn_nodes(cell)
+            else score(model, clean, graph)
+        )
         if batch.shift and cell.noise != "none":
             scores |= _shift_scores(model, models[_clean_twin(cell)], batch.device)
         record = Record(

@@ -22,6 +22,13 @@ from erase.bench.detection import (
     DetectionSetup,
     detects,
 )
+from erase.bench.inductive import (
+    SEEN,
+    UNSEEN,
+    check_drawn_nodes,
+    scores_drawn_nodes,
+    without_drawn_nodes,
+)
 from erase.bench.records import Cell
 from erase.bench.run import PROTOCOLS
 from erase.data.datasets import DATASETS, dataset_name
@@ -45,7 +52,8 @@ class Grid:
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
         params: values to try of a method's parameters, by name; all combinations. The values of
-            ``corrected_by`` are methods of an audit, see :mod:`erase.bench.correction`.
+            ``corrected_by`` are methods of an audit, see :mod:`erase.bench.correction`; those of
+            ``seen`` and ``unseen`` are shares of nodes, see :mod:`erase.bench.inductive`.
         labels_per_class: training labels kept of each class; None: all of the split.
     """
 
@@ -114,6 +122,8 @@ WITHOUT_EPOCHS = ("label-propagation", "smoothed", "relabelling")
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
 CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
 BEST = ("erase", "smoothed", "relabelling")  # without clean labels
+INDUCTIVE = ("erase", "ce", "relabelling", "smoothed")  # methods applied to unseen nodes
+UNSEEN_SHARE = 0.2
 CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
 
 
@@ -327,6 +337,21 @@ STUDIES: dict[str, Study] = {
             ),
         ),
     ),
+    "inductive": Study(
+        "accuracy on test nodes that the fit did not see, and by a fit that saw them",
+        tuple(
+            Grid(
+                (*CITATION_GRAPHS, "debian"),
+                BOTH,
+                (0.3,),
+                INDUCTIVE,
+                range(10),
+                ("honest",),
+                {name: (UNSEEN_SHARE,)},
+            )
+            for name in (SEEN, UNSEEN)
+        ),
+    ),
     "arxiv": Study(
         "every method on ogbn-arxiv",
         (Grid(("ogbn-arxiv",), BOTH, HEAVY, ALL),),
@@ -492,6 +517,14 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 raise EraseError(
                     f"a {kind} among {', '.join(registry)}", repr(name), f"Correct the {kind}."
                 )
+        check_drawn_nodes(cell)
+        if scores_drawn_nodes(cell) and (study.shift or study.keep_embeddings):
+            raise EraseError(
+                f"cells without {SEEN} and {UNSEEN} in a study that keeps or compares "
+                "representations",
+                str(cell),
+                "Remove the parameter, or the switch.",
+            )
         if detects(cell):
             if study.shift or study.keep_embeddings:
                 raise EraseError(
@@ -501,7 +534,7 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 )
             cell = DetectionSetup.of(cell).model
         check_correction(cell)
-        cell = without_correction(cell)
+        cell = without_drawn_nodes(without_correction(cell))
         known = default_params(cell.method).keys() - {"seed", "device"}
         if unknown := sorted(cell.params.keys() - known):
             raise EraseError(

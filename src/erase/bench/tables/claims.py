@@ -110,15 +110,24 @@ def _is_best(column: pd.DataFrame) -> bool:
 
 def correction_claims(cells: pd.DataFrame) -> tuple[str, ...]:
     """Return what each method gains from corrected labels, on average over the cells."""
+    return _gains(cells, "", ":corrected", "corrected labels change the accuracy by")
+
+
+def inductive_claims(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return what each method loses on nodes that its fit did not see, on average over cells."""
+    return _gains(cells, ":seen", ":unseen", "not to have seen the nodes changes the accuracy by")
+
+
+def _gains(cells: pd.DataFrame, before: str, after: str, words: str) -> tuple[str, ...]:
+    """Return a sentence for each method: its rows `after` less `before`, suffixes of their keys."""
     means = cells.pivot(index="column", columns="row", values="mean").astype(float)
     claims = []
-    for method in (key for key in METHOD_NAMES if f"{key}:corrected" in means):
-        gains = (means[f"{method}:corrected"] - means[method]).dropna()
+    for method in (key for key in METHOD_NAMES if f"{key}{after}" in means):
+        gains = (means[f"{method}{after}"] - means[f"{method}{before}"]).dropna()
         if len(gains):
             claims.append(
-                f"{METHOD_NAMES[method]}: corrected labels change the accuracy by "
-                f"{signed(mean(gains), 2)} points on average over {len(gains)} cells, "
-                f"from {signed(gains.min(), 2)} to {signed(gains.max(), 2)}."
+                f"{METHOD_NAMES[method]}: {words} {signed(mean(gains), 2)} points on average over "
+                f"{len(gains)} cells, from {signed(gains.min(), 2)} to {signed(gains.max(), 2)}."
             )
     return tuple(claims)
 
