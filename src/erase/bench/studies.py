@@ -345,7 +345,7 @@ STUDIES: dict[str, Study] = {
                 BOTH,
                 (0.3,),
                 INDUCTIVE,
-                range(10),
+                range(5),
                 ("honest",),
                 {name: (UNSEEN_SHARE,)},
             )
