@@ -58,7 +58,9 @@ def test_the_same_records_give_the_same_page(evidence: Evidence) -> None:
 def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence: Evidence) -> None:
     text = page(evidence)
     for name, layout in TABLES.items():
-        assert (f"\n### {layout.title}\n" in text) == (name not in ("own", "smoke"))
+        assert (f"\n### {layout.title}\n" in text) == (
+            name not in ("own", "smoke", "inductive")  # the last has no records here
+        )
     order = [text.index(f"\n## {title}\n") for title in (
         "At a glance",
         "Reproduce",

@@ -202,7 +202,7 @@ def test_missing_values_become_the_median_or_no_category_and_strict_refuses_them
     with pytest.raises(EraseError, match=r"column 'age'; got none in row 1. Fill it") as caught:
         contract.encode(table, strict=True)
     assert caught.value.option == "strict"
-    assert "--strict …" in caught.value.for_command_line()
+    assert "leave out --strict, and" in caught.value.for_command_line()
 
 
 def graph(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
