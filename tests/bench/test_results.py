@@ -298,6 +298,7 @@ def test_differences_are_listed_with_their_explanations(evidence: Evidence) -> N
     assert "PubMed asymmetric 0.5" in text
 
 
+@pytest.mark.slow
 def test_an_explanation_of_nothing_is_an_error(evidence: Evidence) -> None:
     for key in ("main/cora/erase/symmetric:0.35", "main/cora/ce/symmetric:0.3", "eps2/0.1"):
         with pytest.raises(EraseError, match=key):
@@ -355,6 +356,7 @@ def test_the_script_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert out.read_text(encoding="utf-8").startswith("# Results\n")
 
 
+@pytest.mark.slow
 def test_draws_what_the_records_allow_beside_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

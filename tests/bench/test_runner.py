@@ -522,7 +522,7 @@ def fork() -> Any:
     return context
 
 
-@pytest.mark.parametrize(("size", "kills"), [(1, 10), (3, 3)])
+@pytest.mark.parametrize(("size", "kills"), [pytest.param(1, 10, marks=pytest.mark.slow), (3, 3)])
 def test_killed_at_random_moments_the_records_are_those_of_an_unbroken_run(
     tmp_path: Path, fork: Any, unbroken: Unbroken, size: int, kills: int
 ) -> None:
@@ -682,6 +682,7 @@ def dask_cluster(
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_records_every_cell_once(
     tmp_path: Path, unbroken: Unbroken
 ) -> None:

@@ -676,7 +676,13 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
 
-@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "death",
+    [
+        pytest.param(signal.SIGKILL, id="kill -9"),
+        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_fit_resumes_to_the_same_result(
     graph: Path, tmp_path: Path, death: signal.Signals
 ) -> None:

@@ -275,6 +275,7 @@ def test_labels_refreshed_for_the_head_are_those_of_the_next_epoch(communities: 
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_the_recipe_of_ogbn_arxiv_learns_where_its_hidden_layer_is_normalised() -> None:
     """Without the L1 norm an output on the unit sphere loses the classes: 62 % in place of 85 %."""
     clean = load_dataset(
