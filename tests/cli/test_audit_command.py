@@ -353,7 +353,12 @@ def test_fit_on_corrected_labels_has_a_twin_in_python(graph: Path, tmp_path: Pat
     write_graph(data, graph)
     assert main(["fit", str(graph), "--clean", "--out", str(tmp_path / "out"), "--quiet"]) == 0
     data = erase.read_graph(graph)
-    model = erase.Relabelling().fit(erase.audit(data).clean_graph(data))
+    found = erase.audit(data)
+    table = pd.read_csv(tmp_path / "out" / "predictions.csv")
+    labelled = found.given >= 0
+    np.testing.assert_allclose(table["quality"][labelled], found.decision.quality, atol=1e-5)
+    assert table["quality"][~labelled].isna().all()
+    model = erase.Relabelling().fit(found.clean_graph(data))
     saved = erase.load_model(tmp_path / "out" / "model.safetensors")
     np.testing.assert_allclose(saved.predict_proba(), model.predict_proba(), atol=1e-6)
     plain = erase.Relabelling().fit(data).predict_proba()

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch_geometric.data import Data
 
+    from erase.audit import Audit
     from erase.data.task import NodeTask
     from erase.methods import NodeClassifier
 
 _RESULTS = ("predictions.csv", "history.csv", "embeddings.npy", "model.safetensors")
+# what a summary repeats of the audit of --clean
+_AUDITED = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
 
 
 @options.takes_tables
@@ -158,9 +161,10 @@ def fit_method(
             return "No checkpoint was kept: the same command starts anew."
 
         with interrupt_hint(hint):
-            corrected: dict[str, Any] | None = None
+            found: Audit | None = None
             if clean:
-                task, corrected = _corrected(task, given, graph, seed, device, out, output)
+                found = _audited(task, graph, seed, device, out, output)
+                task = NodeTask.of(found.clean_graph(given))
             start = time.perf_counter()
             model.fit(task, checkpoint=checkpoint, resume=resume, progress=not output.quiet)
             seconds = time.perf_counter() - start
@@ -171,7 +175,7 @@ def fit_method(
             summary: dict[str, Any] = {
                 **asked,
                 "device": str(resolve_device(model.device)),
-                "clean": corrected,
+                "clean": None if found is None else {k: found.summary()[k] for k in _AUDITED},
                 "labels_learnt": int((task.y >= 0).sum()),
                 "best_epoch": model.best_epoch_,
                 "epochs_run": len(model.history_),
@@ -180,7 +184,7 @@ def fit_method(
                 "seconds": seconds,
                 "version": __version__,
             }
-            _write_results(model, truth, given, out)
+            _write_results(model, truth, given, found, out)
             write_json(summary, out / "summary.json")
             checkpoint.unlink(missing_ok=True)
             last = (
@@ -255,19 +259,12 @@ def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) ->
             )
 
 
-def _corrected(
-    task: "NodeTask",
-    given: "Data",
-    graph: str,
-    seed: int,
-    device: str,
-    out: Path,
-    output: Output,
-) -> "tuple[NodeTask, dict[str, Any]]":
-    """Return the task with the labels that an audit corrects, and what the audit found."""
+def _audited(
+    task: "NodeTask", graph: str, seed: int, device: str, out: Path, output: Output
+) -> "Audit":
+    """Return the audit that corrects the labels of a task, and write its files."""
     from erase.audit import DEFAULT_METHOD, audit, audit_params
     from erase.data.datasets import dataset_name
-    from erase.data.task import NodeTask
     from erase.methods import build_method
 
     output.message("Auditing the labels …")
@@ -282,11 +279,12 @@ def _corrected(
             f"Leave out --clean, or label more nodes; the audit is in {out / 'audit'}.",
         )
     output.message(f"{audit_text(found)}\nTraining on the corrected labels …")
-    kept = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
-    return NodeTask.of(found.clean_graph(given)), {key: found.summary()[key] for key in kept}
+    return found
 
 
-def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: Path) -> None:
+def _write_results(
+    model: "NodeClassifier", truth: "Data", given: "Data", found: "Audit | None", out: Path
+) -> None:
     """Write predictions, history, embeddings and the model."""
     import numpy as np
     import pandas as pd
@@ -295,7 +293,7 @@ def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: P
 
     for name in _RESULTS:  # of a run before: one that is killed leaves no mixture
         (out / name).unlink(missing_ok=True)
-    write_table(_predictions(model, truth, given), out / "predictions.csv")
+    write_table(_predictions(model, truth, given, found), out / "predictions.csv")
     columns = None if model.history_ else ["epoch", "loss"]  # some methods have no epochs
     write_table(pd.DataFrame(model.history_, columns=columns), out / "history.csv")
     with atomic_write(out / "embeddings.npy", "wb") as file:
@@ -303,7 +301,9 @@ def _write_results(model: "NodeClassifier", truth: "Data", given: "Data", out: P
     model.save(out / "model.safetensors")
 
 
-def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.DataFrame":
+def _predictions(
+    model: "NodeClassifier", truth: "Data", given: "Data", found: "Audit | None"
+) -> "pd.DataFrame":
     """Return a row for each node: its given label, its predicted one, and the corrected one.
 
     ``predicted`` is for nodes without a label. ``corrected`` is the method's own label, which for
@@ -330,6 +330,10 @@ def _predictions(model: "NodeClassifier", truth: "Data", given: "Data") -> "pd.D
         "probability": proba.max(1),
         "corrected": shown[model.fit_.outcome.labels.numpy()],
     }
-    if isinstance(model, Relabelling):
-        columns["quality"] = model.quality_  # of the given label
+    # of the given label; with --clean the model was fitted to others
+    if found is not None:
+        columns["quality"] = np.full(len(proba), np.nan)
+        columns["quality"][found.given >= 0] = found.decision.quality
+    elif isinstance(model, Relabelling):
+        columns["quality"] = model.quality_
     return pd.DataFrame(columns)

@@ -518,7 +518,9 @@ def _refuse_difference(missing: list[str], extra: list[str]) -> None:
         parts = [f"without {_listed(missing)}"] if missing else []
         parts += [f"with {_listed(extra)} besides"] if extra else []
         raise EraseError(
-            "the columns of the fit", f"a table {' and '.join(parts)}", "Add or remove columns."
+            "the columns of the fit",
+            f"a table {' and '.join(parts)}",
+            "Add what is missing, drop what is not a feature, or say what it is: label=…, name=….",
         )
 
 

@@ -1,5 +1,6 @@
 """A fitted encoder as a module of plain torch operations, for use outside this package."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,8 +88,9 @@ class _PlainLayer(nn.Module):
         source, target = edge_index
         return _activate(self.combine(x, source, target, weights) + self.bias, self.activation)
 
+    @abstractmethod
     def combine(self, x: Tensor, source: Tensor, target: Tensor, weights: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Return the output [N, D] before bias and activation."""
 
 
 class _PlainGCN(_PlainLayer):
