@@ -1,5 +1,11 @@
 """The one exception a user of this package has to catch."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+WITHOUT_WEIGHTS = "NodeTask.of(graph, weights=False)"  # in an error's remedy: --no-weights
+
 
 class EraseError(ValueError):
     """Bad input: what was expected, what came, and what to do.
@@ -24,8 +30,72 @@ class EraseError(ValueError):
         >>> EraseError("a column 'id'", "none", "Name it: id=….", "id").for_command_line()
         "expected a column 'id'; got none. Name it: --id …."
         """
+        message = str(self).replace(WITHOUT_WEIGHTS, "--no-weights")
         if self.option is None:
-            return str(self)
+            return message
         option = f"--{self.option.replace('_', '-')}"
-        flag = str(self).replace(f"{self.option}=True", option)
+        flag = message.replace(f"{self.option}=True", option)
         return flag.replace(f"{self.option}=", f"{option} ")
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Return whether an allocation failed: torch raises RuntimeErrors then."""
+    words = r"allocate|not enough memory|out of memory|overflow"
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and re.search(words, str(error), re.I) is not None
+    )
+
+
+@contextmanager
+def input_errors(what: str) -> Iterator[None]:
+    """Turn what input of wrong types makes the block, or the function, raise into an EraseError.
+
+    Usual mistakes have errors of their own; this is for the others.
+
+    Args:
+        what: was expected.
+    """
+    odd = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
+    try:
+        with memory_errors():
+            yield
+    except odd as error:
+        if isinstance(error, EraseError | OSError) or is_memory_error(error):
+            raise
+        reason = f"{type(error).__name__}: {first_line(error)[:200]}"
+        raise EraseError(what, reason, "Check its types and shapes.") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def damage_errors(expected: str, path: object, remedy: str) -> Iterator[None]:
+    """Turn whatever broken contents of a file make the block raise into an EraseError.
+
+    Args:
+        expected: of the file.
+        path: of the file.
+        remedy: what to do.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise EraseError(expected, f"{path}, damaged: {first_line(error)}", remedy) from error
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn a failed allocation of the block, or of the function, into an EraseError.
+
+    That of a GPU is left as it is: a caller may try again with less.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_error(error) or "CUDA" in str(error):
+            raise
+        remedy = "Use a smaller graph or model, or a larger machine."
+        raise EraseError("enough memory", first_line(error), remedy) from error

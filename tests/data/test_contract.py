@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import erase
-from erase.data.contract import MOST_CATEGORIES, MOST_WORDS, FeatureContract, fit_contract
+from erase.data.columns import MOST_CATEGORIES, MOST_WORDS
+from erase.data.contract import FeatureContract, fit_contract
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 
@@ -124,6 +125,10 @@ def test_text_without_blanks_between_words_is_cut_into_characters() -> None:
         ([f"https://node/{i}" for i in range(30)], False),
         ([f"{i:032x}" for i in range(30)], False),
         ([f"a sentence on topic {i}" for i in range(30)], True),
+        ([f"Ann{i} Smith{i}" for i in range(30)], False),
+        ([f"{['Ann', 'Bob'][i % 2]} {i % 20}" for i in range(30)], True),
+        ([f"Ann{i} Smith{i}" for i in range(10)], True),
+        ([f"Ann{i}" for i in range(10)], False),
         (["red", "blue"] * 15, True),
         ([f"tag{i % 20}" for i in range(30)], True),
         ([{"a": 1}] * 30, False),
@@ -132,6 +137,25 @@ def test_text_without_blanks_between_words_is_cut_into_characters() -> None:
 )
 def test_what_text_is_used(values: Any, is_used: bool) -> None:
     contract, _ = fit_contract(pd.DataFrame({"c": values}))
+    assert bool(contract.columns) == is_used
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_used"),
+    [
+        ("age", [30, 50, 41, 22, 64, 19], True),
+        ("age", [1, 2, 3], True),
+        ("row", [4, 5, 6, 7, 8], False),
+        ("id", [30, 50, 41], False),
+        ("Account number", [30, 50, 41], False),
+        ("nodeId", [30, 50, 41], False),
+        ("id", [30, 50, 50], True),
+        ("kid", [30, 50, 41], True),
+        ("income", [*range(100, 300, 7)], False),
+    ],
+)
+def test_which_whole_numbers_are_identifiers(name: str, values: Any, is_used: bool) -> None:
+    contract, _ = fit_contract(pd.DataFrame({name: values}))
     assert bool(contract.columns) == is_used
 
 
@@ -163,7 +187,6 @@ def test_a_damaged_contract_is_refused() -> None:
     ("change", "message"),
     [
         (lambda t: t.drop(columns=["age", "home"]), "got a table without 'age', 'home'"),
-        (lambda t: t.assign(height=1.8), "the columns of the fit; got a table with 'height' bes"),
         (
             lambda t: t.assign(age="old"),
             "'age' with number values, as in the fit; got 'old' in row 0",
@@ -178,6 +201,13 @@ def test_another_table_that_does_not_fit_is_refused_by_its_column(
 ) -> None:
     with pytest.raises(EraseError, match=message):
         fit_contract(mixed())[0].encode(change(mixed()))
+
+
+def test_columns_that_were_not_in_the_fit_are_ignored_and_named() -> None:
+    contract, _ = fit_contract(mixed())
+    x, notes = contract.encode(mixed().assign(height=1.8, key=7))
+    np.testing.assert_array_equal(dense(x), dense(contract.encode(mixed())[0]))
+    assert notes == ["Columns that were not in the fit are ignored: 'height'."]
 
 
 def test_missing_values_become_the_median_or_no_category_and_strict_refuses_them() -> None:
@@ -247,3 +277,11 @@ def test_matrices_are_compared_by_width_and_names() -> None:
 def test_names_of_the_wrong_number_are_refused() -> None:
     with pytest.raises(EraseError, match="2 feature_names, one each; got 1"):
         NodeTask.of(erase.from_arrays([(0, 1)], [0, 1], np.ones((2, 2)), feature_names=["a"]))
+
+
+def test_values_that_are_no_category_of_the_fit_are_counted() -> None:
+    contract, _ = fit_contract(pd.DataFrame({"town": ["Rome", "Oslo"] * 10}))
+    x, notes = contract.encode(pd.DataFrame({"town": ["Rome", "Bern", None, "Bern", " "]}))
+    assert dense(x).tolist() == [[0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert notes[0] == "Values that are no category of the fit became zeros: 2 in 'town'."
+    assert len(notes) == 2  # and one on the missing value

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import torch
 
 import erase
-from conftest import path_graph, rare_features
 from erase.data.tables import from_tables
 from erase.data.task import NodeTask
 from erase.errors import EraseError
+from graphs import path_graph, rare_features
 
 EDGES = [[0, 1], [1, 2], [2, 3], [3, 4]]
 
@@ -121,7 +121,7 @@ def test_an_undirected_networkx_graph_has_no_one_way_edges() -> None:
     undirected, directed = friends(), nx.DiGraph(friends().edges)
     directed.add_nodes_from(friends().nodes(data=True))
     assert not [note for note in NodeTask.of(undirected).notes if "one-way" in note]
-    loops = "1 self-loops were dropped: the encoders add their own."
+    loops = "1 self-loop was dropped: the encoders add their own."
     assert loops in NodeTask.of(undirected).notes
     assert [note for note in NodeTask.of(directed).notes if note.startswith("2 one-way")]
 
@@ -252,7 +252,10 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         ((tables()[0], tables()[1][["source"]]), r"a column 'target'; got \['source'\]. Add"),
         ((tables()[0], tables()[1][["target", "weight"]]), "'target' for both ends. Name them sou"),
         ((pd.DataFrame(), tables()[1]), r"a column 'id'; got \[\]"),
-        ((tables()[0].drop(columns="label"), tables()[1]), "'label' of a nodes table; got none"),
+        (
+            (tables()[0].drop(columns="label"), tables()[1]),
+            "'label' of the nodes table; got the columns 'size', 'old', 'remark'",
+        ),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
         (changed(0, size=["1", "2", "3", "?"]), r"numbers in the column 'size'; got '\?' in row 3"),
         (changed(0, size=[1, "two", "three", 4]), "'size'; got 'two' in row 1. Correct it, leave"),
@@ -369,8 +372,8 @@ def test_networkx_attributes_that_are_identifiers_are_left_out() -> None:
     assert "Features: 2 from numbers: 'size'; vectors: 'at'." in task.notes
 
 
-def test_in_a_small_graph_no_column_is_an_identifier() -> None:
-    for n, features in ((19, 8), (20, 5)):
+def test_in_a_small_graph_whole_numbers_are_features_unless_they_count_the_rows() -> None:
+    for n, features in ((19, 7), (20, 5)):
         assert NodeTask.from_tables(*many_columns(n)).num_features == features
 
 
@@ -378,7 +381,8 @@ def test_in_a_small_graph_no_column_is_an_identifier() -> None:
     ("column", "is_feature"),
     [
         ([*range(29), None], False),  # ids with a gap
-        ([*range(19), *[None] * 11], True),  # too few to say
+        ([*range(0, 38, 2), *[None] * 11], True),  # too few to say
+        ([*range(19), *[None] * 11], False),  # numbers of rows
         ([*range(29), 28], True),  # one of them twice: a count
         ([*range(29), 28.5], True),
         ([*range(-15, 15)], False),
@@ -478,3 +482,10 @@ def test_misspelt_classes_are_told_and_merged_where_asked_for() -> None:
     )
     from_arrays = NodeTask.from_arrays([(0, 1)], label, merge_classes=True)
     assert torch.equal(from_arrays.y, merged.y)
+
+
+def test_ids_that_cannot_be_looked_up_are_refused() -> None:
+    with pytest.raises(EraseError, match=r"node_ids that are names or numbers; got \[1\]"):
+        erase.from_arrays([[0], [1]], [0, 1], node_ids=[[1], [2]])
+    with pytest.raises(EraseError, match=r"names or numbers; got \{\}"):
+        NodeTask.of(path_graph(node_ids=[1, 2, {}, 4, 5]))

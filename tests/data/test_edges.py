@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from torch import Tensor
 from torch_geometric.data import Data
 
-from conftest import path_graph
-from erase.data.edges import edge_ends
+from erase.data.edges import edge_ends, without_weights
 from erase.data.task import NodeTask
 from erase.errors import EraseError
+from graphs import path_graph
 
 
 def test_edges_are_mirrored_merged_sorted_and_freed_of_loops_with_counts() -> None:
@@ -22,7 +22,7 @@ def test_edges_are_mirrored_merged_sorted_and_freed_of_loops_with_counts() -> No
     task = NodeTask.from_data(path_graph(edge_index=messy))
     assert task.edge_index.tolist() == [[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]
     assert task.notes == (
-        "1 self-loops were dropped: the encoders add their own.",
+        "1 self-loop was dropped: the encoders add their own.",
         "2 repeated edges were merged.",
         "2 one-way edges were mirrored: the graph is used as undirected.",
     )
@@ -75,6 +75,21 @@ def test_adj_t_is_transposed() -> None:
     assert (source.tolist(), target.tolist()) == ([0], [1])
 
 
+def test_values_of_adj_t_are_weights() -> None:
+    adj_t = torch.zeros(5, 5)
+    adj_t[1, 0], adj_t[0, 1], adj_t[2, 1] = 3.0, 1.0, 0.5
+    data = path_graph(edge_index=None, adj_t=adj_t.to_sparse_csr())
+    task = NodeTask.from_data(data)
+    assert task.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert task.edge_weight is not None
+    assert task.edge_weight.tolist() == [2, 2, 0.5, 0.5]
+    assert "adj_t is read as edge weights." in task.notes
+    bare = without_weights(data)
+    assert NodeTask.from_data(bare).edge_weight is None
+    assert torch.equal(NodeTask.from_data(bare).edge_index, task.edge_index)
+    assert "adj_t" in data
+
+
 def test_adj_t_of_torch_sparse_is_read_through_its_own_conversion() -> None:
     class SparseTensor:
         def to_torch_sparse_coo_tensor(self) -> Tensor:
@@ -121,7 +136,7 @@ def test_a_directed_graph_keeps_the_weight_of_each_direction_and_which_was_given
     assert task.edge_is_given is not None
     assert task.edge_weight.tolist() == [3.0, 4.0, 5.0, 0.5, 4.0, 0.5]
     assert task.edge_is_given.tolist() == [True, True, True, False, False, True]
-    assert "2 one-way edges were mirrored; their direction is kept" in " ".join(task.notes)
+    assert "2 one-way edges were mirrored; the direction is kept" in " ".join(task.notes)
 
 
 def test_edges_without_weights_have_none_and_wide_attributes_are_not_used() -> None:
@@ -166,7 +181,7 @@ def test_bad_edges_are_refused(edge_index: list[list[float]], message: str) -> N
         NodeTask.from_data(path_graph(edge_index=torch.tensor(edge_index)))
 
 
-def test_missing_edges_are_refused_and_how_to_have_none_is_said() -> None:
+def test_missing_edges_are_refused_with_the_way_to_have_none() -> None:
     with pytest.raises(EraseError, match=r"torch\.empty\(2, 0"):
         NodeTask.from_data(path_graph(edge_index=None))
 

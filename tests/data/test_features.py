@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from conftest import path_graph, rare_features
 from erase.data.features import spectral_features
 from erase.data.task import NodeTask
 from erase.errors import EraseError
+from graphs import path_graph, rare_features
 
 
 @pytest.mark.parametrize("layout", ["dense", "coo", "csr", "csc", "scipy", "unsorted", "float64"])
@@ -82,7 +82,7 @@ def test_features_that_are_not_finite_are_refused(value: float, sparse: bool) ->
 
 @pytest.mark.parametrize("value", [1e300, -1e39])
 @pytest.mark.parametrize("form", ["dense", "numpy", "csr", "coo", "csc", "scipy"])
-def test_features_too_large_for_float32_are_said_to_be(value: float, form: str) -> None:
+def test_features_too_large_for_float32_are_reported(value: float, form: str) -> None:
     x = rare_features().double()
     x[3, 1] = value
     forms: dict[str, Any] = {

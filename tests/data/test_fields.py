@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from conftest import path_graph
 from erase.data.fields import field, to_tensor
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
+from graphs import path_graph
 
 
 @pytest.mark.parametrize("read", [encode_labels, lambda thing: field(thing, "y")])

@@ -12,11 +12,11 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from conftest import two_communities
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, LabelPropagation
+from graphs import two_communities
 
 NAMES = np.array(["apple", "pear", "plum"])
 
@@ -87,7 +87,7 @@ def test_every_kind_is_fitted_and_audited(graph: Any) -> None:
 def test_every_kind_is_scored(graph: Any) -> None:
     model = LabelPropagation().fit(arrays())
     if isinstance(graph, NodeTask):
-        with pytest.raises(EraseError, match=r"test nodes with labels; got none"):
+        with pytest.raises(EraseError, match=r"labels to compare predictions with"):
             model.score(graph)
     else:
         assert model.score(graph) == model.score(arrays())

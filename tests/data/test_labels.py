@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from conftest import path_graph
 from erase.data.labels import encode_labels, misspellings, refuse_other_labels, with_labels
 from erase.errors import EraseError
+from graphs import path_graph
 
 NAN = float("nan")
 
@@ -91,7 +91,7 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": None}, r"labels in data\.y, or in a column 'label'.*; got none\. Set y \[N\]"),
+        ({"y": None}, r"labels in data\.y; got none\. Set y \[N\].*: label=…"),
         ({"y": torch.tensor([0, 1, -2, 0, 1])}, r"label -2 at node 2.*set it to -1"),
         ({"num_classes": 2, "y": torch.tensor([0, 1, 1, 2, 1])}, r"0\.\.1.*label 2 at node 3"),
         (
@@ -105,7 +105,7 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"y": [[0], [1], {}, 0, 1]}, "all whole numbers or all names"),
         (
             {"y": list("abcab"), "class_names": ["a", "b"]},
-            r"\(a, b\); got 'c' at node 2.*or add it",
+            r"\(a, b\); got label 'c' at node 2.*or add it",
         ),
         ({"class_names": 2}, "class_names as a list of names; got 2. Give a list"),
         ({"class_names": "ab"}, "class_names as a list of names; got 'ab'"),

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import truncnorm
 from torch_geometric.data import Data
 
-from conftest import two_communities
 from erase.data.labels import encode_labels
 from erase.data.noise import NOISES, corrupt, flip, one_way, pair, published_draw, symmetric
 from erase.errors import EraseError
 from erase.random import numpy_stream
+from graphs import two_communities
 
 
 def labelled(n: int, k: int, seed: int = 0) -> Data:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import mask, path_graph
 from erase.data.labels import encode_labels
 from erase.data.splits import read_splits, split_mask, without_splits
 from erase.errors import EraseError
+from graphs import mask, path_graph
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,12 @@ def test_a_table_without_an_edge_is_a_graph() -> None:
     assert NodeTask.from_tables(nodes, pd.DataFrame({"source": [], "target": []})).num_edges == 0
 
 
-def test_a_folder_keeps_the_feature_contract_and_says_that_weights_are_gone(tmp_path: Path) -> None:
+def test_a_folder_keeps_the_feature_contract_weights_and_ids(tmp_path: Path) -> None:
     nodes = pd.DataFrame({"id": [7, 8, 9], "label": ["a", "b", "a"], "age": [1, 2, 4]})
     edges = pd.DataFrame({"source": [7, 9], "target": [8, 8], "weight": [0.5, 2]})
     data = erase.from_tables(nodes, edges)
     erase.write_folder(data, tmp_path / "g")
     back = NodeTask.of(read_graph(tmp_path / "g"))
     assert back.feature_contract == NodeTask.of(data).feature_contract
-    assert back.edge_weight is None
-    assert "Edge weights are not kept in a folder." in back.notes
+    assert list(back.node_ids or ()) == [7, 8, 9]
+    torch.testing.assert_close(back.edge_weight, NodeTask.of(data).edge_weight)

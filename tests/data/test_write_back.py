@@ -55,3 +55,10 @@ def test_another_table_is_refused_and_nothing_is_written(tmp_path: Path) -> None
     with pytest.raises(EraseError, match="with other rows"):
         write_back(tmp_path / "nodes.csv", tmp_path / "new.csv", CHANGES, IDS, {})
     assert [file.name for file in tmp_path.iterdir()] == ["nodes.csv"]
+
+
+def test_merged_names_get_the_usual_spelling(tmp_path: Path) -> None:
+    changes = Corrections(np.array([0, 0, 0, 1, -1]), np.array([0, 0, 0, 0, -1]), ("a", "b"), True)
+    (tmp_path / "nodes.csv").write_text("id,label\nu,a\nv,A\nw,a\nx,b\ny,\n")
+    assert write_back(tmp_path / "nodes.csv", tmp_path / "new.csv", changes, IDS, {}) == 2
+    assert (tmp_path / "new.csv").read_text() == "id,label\nu,a\nv,a\nw,a\nx,a\ny,\n"

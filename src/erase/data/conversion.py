@@ -13,14 +13,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.data.edges import adjacency_entries
-from erase.data.fields import not_a_graph, to_names, to_tensor
+from erase.data.fields import not_a_graph, to_ids, to_names, to_tensor
 from erase.data.labels import label_column, merge_misspellings
 from erase.data.matrices import csr_tensor, feature_matrix
 from erase.data.splits import node_mask
 from erase.data.tables import TableOptions, data_from_frame, table_options
-from erase.errors import EraseError
+from erase.data.trusted import trusted_field
+from erase.errors import EraseError, input_errors
 
 
+@input_errors("arrays of a graph")
 def from_arrays(
     edges: Any,
     y: Any = None,
@@ -37,6 +39,8 @@ def from_arrays(
     directed: bool = False,
     strict: bool = False,
     merge_classes: bool = False,
+    trusted: Any = None,
+    trusted_random: Any = None,
 ) -> Data:
     """Return arrays as a graph, test labels included.
 
@@ -59,6 +63,10 @@ def from_arrays(
         strict: refuse missing feature values (NaN) instead of filling them with the column's
             median.
         merge_classes: merge class names that look like misspellings of a frequent one.
+        trusted: [N] the classes that a person confirmed or corrected, written as in `y`, -1 or
+            empty elsewhere; or a bool mask [N]: `y` is confirmed there.
+        trusted_random: which trusted labels were drawn at random, a mask [N] or node numbers;
+            None: all of them.
     """
     labels = None if y is None else label_column(y)
     weight = None if edge_weight is None else to_tensor(edge_weight, "edge_weight")
@@ -85,7 +93,10 @@ def from_arrays(
     n = len(features) if n is None and features is not None else n
     if x is None or num_nodes is not None:
         data.num_nodes = n if num_nodes is None else num_nodes
-    for name, nodes in (("train_mask", train), ("val_mask", val)):
+    if trusted is not None:
+        data.trusted = trusted_field(trusted)
+    masks = (("train_mask", train), ("val_mask", val), ("trusted_random", trusted_random))
+    for name, nodes in masks:
         if nodes is not None and n is not None:
             data[name] = node_mask(nodes, n, name)
     for name, names in (
@@ -96,7 +107,7 @@ def from_arrays(
         if names is not None:
             data[name] = list(to_names(names, name))
     if node_ids is not None:
-        data.node_ids = list(node_ids)
+        data.node_ids = to_ids(node_ids)
     if weight is not None:
         data.edge_weight = weight
     if directed:
@@ -138,6 +149,7 @@ def _is_list(edges: Any) -> bool:
     return isinstance(edges, plain) and all(isinstance(each, plain) for each in edges)
 
 
+@input_errors("a networkx graph that can be read")
 def from_networkx(graph: Any, **options: Any) -> Data:
     """Return a networkx graph as a graph of this package, test labels included.
 
@@ -156,7 +168,7 @@ def read_networkx(graph: Any, options: TableOptions) -> Data:
     if not (hasattr(graph, "nodes") and hasattr(graph, "edges")):
         raise not_a_graph(graph)
     for option in ("id", "source", "target", "separator"):
-        if getattr(options, option) is not None:
+        if getattr(options, option) is not None and not options.is_remembered(option):
             raise EraseError(
                 "attributes of a networkx graph",
                 f"{option}=…",
@@ -171,11 +183,11 @@ def read_networkx(graph: Any, options: TableOptions) -> Data:
     if not graph.is_directed():
         edges += [(v, u, weight) for u, v, weight in edges if u != v]
     ends = torch.tensor([edge[:2] for edge in edges], dtype=torch.long).reshape(-1, 2).t()
-    given = [edge[2] for edge in edges]
+    given = [None if options.no_weights else edge[2] for edge in edges]
     weight = None
     if any(each is not None for each in given):
         weight = to_tensor([1.0 if each is None else each for each in given], f"edge {key}")
-    elif options.weight is not None:
+    elif options.weight is not None and not (options.no_weights or options.is_remembered("weight")):
         raise EraseError(
             f"edges with an attribute {key!r}", "none", "Name another: weight=….", "weight"
         )

@@ -1,5 +1,6 @@
 """Edges of any layout as [2, E] int64: undirected, sorted, each once, without self-loops."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch_geometric.data import Data
 
 from erase.data.fields import field, first_true, to_tensor, was_checked
 from erase.data.matrices import scipy_csr
-from erase.errors import EraseError
+from erase.errors import WITHOUT_WEIGHTS, EraseError
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +69,10 @@ def undirected_edges(data: Data, n: int, notes: list[str], *, weights: bool = Tr
 
 
 def edge_weights(data: Data, num_edges: int) -> Tensor | None:
-    """Return the weights [E] of `edge_weight`, or of an `edge_attr` of one column, checked."""
-    given = field(data, "edge_weight")
-    name = "edge_weight"
-    if given is None and (given := field(data, "edge_attr")) is not None:
-        name = "edge_attr"
-        if not _is_column(given):
-            return None
-    if given is None:
+    """Return the weights [E] of `edge_weight`, an `edge_attr` of one column or `adj_t`, checked."""
+    if (name := _weight_field(data)) is None:
         return None
+    given = adjacency_entries(data.adj_t)[2] if name == "adj_t" else data[name]
     weight = to_tensor(given, name)
     if tuple(weight.shape) not in ((num_edges,), (num_edges, 1)) or weight.is_complex():
         raise EraseError(
@@ -90,9 +86,41 @@ def edge_weights(data: Data, num_edges: int) -> Tensor | None:
         raise EraseError(
             "edge weights from 0 on",
             f"{float(weight[i])} at edge {i}",
-            "Correct it, remove the edge, or ignore weights: NodeTask.of(graph, weights=False).",
+            f"Correct it, remove the edge, or ignore weights: {WITHOUT_WEIGHTS}.",
         )
     return weight
+
+
+def given_edges(data: Data, n: int) -> tuple[Tensor, Tensor, Tensor | None, bool]:
+    """Return sources, targets and weights [E] as given, and whether their directions count."""
+    row, col = edge_ends(data, n)
+    weight, directed = edge_weights(data, row.numel()), bool(field(data, "directed"))
+    is_given = field(data, "edge_is_given") if was_checked(data, "edge_index") else None
+    if is_given is None:
+        return row, col, weight, directed
+    return row[is_given], col[is_given], None if weight is None else weight[is_given], True
+
+
+def without_weights(data: Data) -> Data:
+    """Return a copy of `data` without edge weights; a Data without any itself."""
+    if (name := _weight_field(data)) is None:
+        return data
+    copied = copy(data)
+    if name == "adj_t":
+        copied.edge_index = torch.stack(edge_ends(data))
+    del copied[name]
+    return without_weights(copied)
+
+
+def _weight_field(data: Data) -> str | None:
+    """Return the field of `data` with edge weights; an `adj_t` of ones alone has none."""
+    if field(data, "edge_weight") is not None:
+        return "edge_weight"
+    if (attributes := field(data, "edge_attr")) is not None:
+        return "edge_attr" if _is_column(attributes) else None
+    if field(data, "edge_index") is None and (adj_t := field(data, "adj_t")) is not None:
+        return "adj_t" if bool((adjacency_entries(adj_t)[2] != 1).any()) else None
+    return None
 
 
 def refuse_strangers(row: Tensor, col: Tensor, n: int, first: int = 0) -> None:
@@ -113,22 +141,21 @@ def edge_notes(
     """Return what was done to the edges of `data`, a sentence each."""
     notes = []
     if loops:
-        notes.append(f"{loops} self-loops were dropped: the encoders add their own.")
+        notes.append(f"{_were(loops, 'self-loop')} dropped: the encoders add their own.")
     if repeats:
-        notes.append(f"{repeats} repeated edges were merged.")
+        notes.append(f"{_were(repeats, 'repeated edge')} merged.")
     if mirrored and field(data, "directed"):
         notes.append(
-            f"{mirrored} one-way edges were mirrored; their direction is kept, but methods do not "
-            "use it."
+            f"{_were(mirrored, 'one-way edge')} mirrored; the direction is kept, but methods do "
+            "not use it."
         )
     elif mirrored:
-        notes.append(f"{mirrored} one-way edges were mirrored: the graph is used as undirected.")
-    attributes = field(data, "edge_attr")
-    if not weights or field(data, "edge_weight") is not None or attributes is None:
-        return notes
-    if _is_column(attributes):
-        notes.append("edge_attr is read as edge weights.")
-    else:
+        notes.append(
+            f"{_were(mirrored, 'one-way edge')} mirrored: the graph is used as undirected."
+        )
+    if weights and (name := _weight_field(data)) in ("edge_attr", "adj_t"):
+        notes.append(f"{name} is read as edge weights.")
+    elif weights and name is None and field(data, "edge_attr") is not None:
         notes.append("edge_attr is not used: it has several columns.")
     return notes
 
@@ -192,3 +219,12 @@ def adjacency_entries(matrix: Any, n: int | None = None) -> tuple[Tensor, Tensor
         )
     row, col = (torch.from_numpy(end.astype(np.int64)) for end in (coo.row, coo.col))
     return row, col, torch.from_numpy(coo.data)
+
+
+def _were(count: int, what: str) -> str:
+    """Return the subject of a note, with its verb.
+
+    >>> _were(1, "self-loop"), _were(2, "self-loop")
+    ('1 self-loop was', '2 self-loops were')
+    """
+    return f"{count} {what} was" if count == 1 else f"{count} {what}s were"

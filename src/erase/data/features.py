@@ -83,8 +83,8 @@ def refuse_infinite(x: Any, node_names: Sequence[str] | None = None, first: int 
         )
 
 
-def spectral_features(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Return [N, 256] features made from edges alone, the same for the same graph every time.
+def spectral_features(edge_index: Tensor, num_nodes: int, width: int = SPECTRAL_WIDTH) -> Tensor:
+    """Return [N, width] features made from edges alone, the same for the same graph every time.
 
     Row i is node i's place along the leading singular vectors of D^-1/2 (A + I) D^-1/2, each times
     its singular value, scaled to length one: nodes whose neighbourhoods overlap get similar rows.
@@ -105,7 +105,7 @@ def spectral_features(edge_index: Tensor, num_nodes: int) -> Tensor:
     degree = np.maximum(np.bincount(ends[0], minlength=num_nodes), 1).astype(np.float32)
     scale = sp.diags_array(degree**-0.5, dtype=np.float32)
     matrix = sp.csr_matrix(scale @ adjacency @ scale)
-    width = min(SPECTRAL_WIDTH, num_nodes)
+    width = min(width, num_nodes)
     if not nodes.size:
         return torch.zeros(num_nodes, width)
     left, values, _ = randomized_svd(matrix, width, n_iter=4, random_state=0)

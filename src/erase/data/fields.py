@@ -1,7 +1,7 @@
 """The fields of a PyG ``Data``: one by its name, as a tensor, or as names."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -19,6 +19,27 @@ def field(data: Data, name: str) -> Any:
     if name not in data:
         return None
     return data[name]
+
+
+def count_nodes(data: Data) -> int:
+    """Return N of a graph that need not have labels."""
+    for name in ("num_nodes", "x", "y", "node_ids", "node_names"):
+        value = field(data, name)
+        if value is not None:
+            return _whole(value) if name == "num_nodes" else length(value, name)
+    raise EraseError(
+        "the number of nodes", "neither num_nodes nor x", "Set data.num_nodes, or give features."
+    )
+
+
+def _whole(given: Any) -> int:
+    """Return `num_nodes` as a whole number from 1 on."""
+    try:
+        if int(given) == given and given >= 1:
+            return int(given)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        pass
+    raise EraseError("num_nodes as a whole number from 1 on", f"{given!r}", "Correct it.")
 
 
 def not_a_graph(given: Any) -> EraseError:
@@ -46,19 +67,34 @@ def not_a_graph(given: Any) -> EraseError:
 def to_tensor(given: Any, name: str = "values") -> Tensor:
     """Return numbers as a tensor that may share their memory (torch takes plain arrays only)."""
     if isinstance(given, Tensor):
+        odd = given.is_meta or given.is_quantized or given.is_nested
+        if odd or given.layout != torch.strided:
+            kind = "meta" if given.is_meta else given.dtype if odd else given.layout
+            raise EraseError(
+                f"{name} as a dense tensor of numbers", f"one of {kind}", "Convert it first."
+            )
         return given.detach().cpu()
     try:
         array = np.asarray(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError, OverflowError):
         raise EraseError(
             f"{name} as an array of numbers", "rows of different lengths", "Make them equally long."
         ) from None
     if array.dtype.kind not in "biufc":
         got = repr(given) if given is None or isinstance(given, str) else str(array.dtype)
         raise EraseError(f"{name} as an array of numbers", got, "Turn them into numbers.")
-    if array.dtype == np.longdouble:  # which torch does not know
-        array = array.astype(np.float64)
+    # what torch does not know
+    known = {np.longdouble: np.float64, np.ulonglong: np.uint64, np.longlong: np.int64}
+    array = array.astype(known.get(array.dtype.type, array.dtype), copy=False)
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+
+
+def length(values: Any, name: str) -> int:
+    """Return how many `values` there are."""
+    try:
+        return len(values)
+    except TypeError:
+        raise EraseError(f"{name} as a list or array", f"{values!r}", "Correct it.") from None
 
 
 def first_true(mask: Tensor) -> int:
@@ -79,14 +115,17 @@ class Names(Sequence[str]):
     Args:
         text: the names in UTF-8, one after the other, [B] uint8.
         starts: where each starts, and B, [N+1].
+        kind: of a name: str, or int where ids are whole numbers.
 
     >>> names = Names(np.frombuffer("añb".encode(), np.uint8), np.array([0, 3, 4]))
     >>> len(names), names[0], names[-1:]
     (2, 'añ', ['b'])
     """
 
-    def __init__(self, text: np.ndarray[Any, Any], starts: np.ndarray[Any, Any]) -> None:
-        self.text, self.starts = text, starts
+    def __init__(
+        self, text: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], kind: Any = str
+    ) -> None:
+        self.text, self.starts, self.kind = text, starts, kind
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -101,7 +140,8 @@ class Names(Sequence[str]):
         if not -len(self) <= which < len(self):
             raise IndexError(which)
         first, end = self.starts[which % len(self)], self.starts[which % len(self) + 1]
-        return bytes(self.text[first:end]).decode()
+        name: str = self.kind(bytes(self.text[first:end]).decode())
+        return name
 
 
 def read_names(data: Data, key: str, n: int | None = None) -> Sequence[str] | None:
@@ -120,7 +160,38 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     """Return a list or an array of names as a tuple of them."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise EraseError(f"{key} as a list of names", f"{given!r}", "Give a list, a name each.")
-    return tuple(map(str, given))
+    return well_formed([str(name) for name in given])
+
+
+def to_ids(given: Any) -> list[Any]:
+    """Return ids as a list; each has to be a value that can be looked up, as names and numbers."""
+    ids = [given[i] for i in range(length(given, "node_ids"))]
+    try:
+        for each in ids:
+            hash(each)
+    except TypeError:
+        raise EraseError(
+            "node_ids that are names or numbers", f"{each!r}", "Turn them into names."
+        ) from None
+    return ids
+
+
+def well_formed(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names in which half of a surrogate pair, which no file can hold, is its escape.
+
+    >>> well_formed(["plain", "caf\\udce9"])
+    ('plain', 'caf\\\\udce9')
+    """
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return tuple(name.encode(errors="backslashreplace").decode() for name in names)
+    return tuple(names)
+
+
+def written(values: Iterable[Any]) -> list[Any]:
+    """Return names and ids as a table can hold them: text as `well_formed` makes it."""
+    return [well_formed([each])[0] if isinstance(each, str) else each for each in values]
 
 
 def node_columns(
@@ -129,9 +200,9 @@ def node_columns(
     """Return the columns that say which `nodes` [n] rows are about: node, and id, name if known."""
     columns: dict[str, Any] = {"node": nodes}
     if ids is not None:
-        columns["id"] = [ids[i] for i in nodes.tolist()]
+        columns["id"] = written([ids[i] for i in nodes.tolist()])
     if names is not None:
-        columns["name"] = np.array([names[i] for i in nodes.tolist()], dtype=object)
+        columns["name"] = np.array(written([names[i] for i in nodes.tolist()]), dtype=object)
     return columns
 
 

@@ -6,9 +6,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     numpy arrays, without pickles: `edge_index` [2, E]; `x` [N, F], or CSR as `x_data`, `x_indices`,
     `x_indptr`, `x_shape`; `y` [N], class numbers (-1: unknown) or names ("": unknown); and, each
     optional, `train_mask`, `val_mask`, `test_mask` [N] bool (or node numbers; or just `train`,
-    `val`, `test`), `edge_weight` [E], `node_names` and `node_ids` [N], `feature_names` [F],
-    `feature_contract` (JSON), `class_names` [K], which number labels index, and
-    `class_values` [K], the number labels themselves where they are not 0..K-1. Or the layout of
+    `val`, `test`), `trusted` [N], written as `y`, `trusted_random` [N] bool, `edge_weight` [E],
+    `directed`, `num_nodes` (where there is no `y`), `node_names` and `node_ids` [N],
+    `feature_names` [F], `feature_contract` (JSON), `class_names` [K], which number labels index,
+    and `class_values` [K], the number labels themselves where they are not 0..K-1. Or the layout of
     gnn-benchmark: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`; `attr_data`, … (or
     `attr_matrix`); `labels`.
 ``FILE.pt``
@@ -18,9 +19,10 @@ A graph file gives a PyG ``Data`` that still holds test labels; `NodeTask.from_d
     what `erase.write_folder` wrote: arrays that are opened without being read, see
     `erase.data.folder`. Or two tables, `nodes` and `edges`, each ``.csv`` or ``.parquet``. `nodes`:
     `id` (or `node`, `name`, or the first column), `label` (class number or name, empty: unknown),
-    optional `name` and `split` (train, val, test or empty); the other columns become features, see
-    `erase.data.contract`. `edges`: `source` and `target` (or the first two columns), ids of nodes;
-    optional `weight`.
+    optional `name`, `split` (train, val, test or empty), `trusted` (the class that a person
+    confirmed or corrected) and `trusted_random` (true where that node was drawn at random); the
+    other columns become features, see `erase.data.contract`. `edges`: `source` and `target` (or the
+    first two columns), ids of nodes; optional `weight`.
 ``FILE.graphml``, ``FILE.graphml.gz``
     node attributes as the columns above; the edge attribute `weight`.
 """
@@ -32,9 +34,10 @@ import math
 import os
 import pickle
 import re
-import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import tempfile
+import zipfile
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -49,12 +52,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.data.conversion import from_arrays, read_networkx
-from erase.data.edges import edge_ends, edge_weights
-from erase.data.fields import to_tensor
+from erase.data.edges import given_edges, without_weights
+from erase.data.fields import to_tensor, written
 from erase.data.folder import is_folder, open_folder
 from erase.data.kinds import graph_data
-from erase.data.labels import encode_labels, label_fields, merge_misspellings
+from erase.data.labels import label_fields, labels_if_any, merge_misspellings
+from erase.data.limits import check_numbers, check_size, memory_limit
 from erase.data.matrices import feature_matrix
+from erase.data.parts import new_part, output_path, recover
 from erase.data.splits import SPLIT_WORDS, split_mask
 from erase.data.tables import (
     ID_COLUMNS,
@@ -65,12 +70,14 @@ from erase.data.tables import (
     table_options,
     with_ids,
 )
-from erase.errors import EraseError
+from erase.data.trusted import read_trusted
+from erase.errors import EraseError, input_errors, is_memory_error
 
 ACCEPTED = (
     ".npz, .pt, .graphml, .graphml.gz, or a folder: of erase convert, or with nodes and edges "
     "(.csv or .parquet)"
 )
+_GRAPHML_GROWTH = 16  # bytes of a graph in memory for each byte of its text
 _MAX_CELLS = 20_000_000  # of a table of features; beyond it CSV takes minutes and gigabytes
 
 StrPath = str | os.PathLike[str]
@@ -84,18 +91,19 @@ def atomic_write(path: StrPath, mode: str = "w") -> Iterator[IO[Any]]:
     step. After an exception the old file is untouched and the temporary one is gone. Missing
     folders are made.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-    try:
-        with open(part, mode.replace("w", "x"), **text) as file:  # type: ignore[call-overload]
+    path = Path(os.path.realpath(output_path(path)))  # a link stays, and its target is replaced
+    if path.exists() and not path.is_file():
+        raise EraseError(
+            "a file to write", f"{str(path)!r}, which is something else", "Choose another name."
+        )
+    # half of a surrogate pair, as in names of files, is written as its escape
+    text = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
+    with new_part(path) as part:
+        with open(part, mode, **({} if "b" in mode else text)) as file:  # type: ignore[call-overload]
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_json(value: Any, path: StrPath) -> None:
@@ -107,25 +115,64 @@ def write_json(value: Any, path: StrPath) -> None:
 
 def read_json(path: StrPath) -> Any:
     """Return what `write_json` wrote."""
-    path = _existing(path)
+    path = _existing(path, _CHECK_PATH)
     with _readable(path, "a JSON file"):
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write_table(table: pd.DataFrame, path: StrPath) -> None:
-    """Write `table` without its index, as ``.csv`` or ``.parquet``."""
-    content = _table_bytes(table, Path(path).suffix)
+def write_table(table: pd.DataFrame, path: StrPath, *, safe_csv: bool = False) -> None:
+    """Write `table` without its index, as ``.csv`` or ``.parquet``.
+
+    With `safe_csv`, cells that a spreadsheet would take for formulas are escaped, see `safe_cells`.
+    """
+    is_escaped = safe_csv and Path(path).suffix == ".csv"
+    content = _table_bytes(safe_cells(table) if is_escaped else table, Path(path).suffix)
     with atomic_write(path, "wb") as file:
         file.write(content)
 
 
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def safe_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which no cell or column name is a formula to a spreadsheet.
+
+    Text that starts with = + - @, a tab or a carriage return, and is no number, gets a ' in front.
+    """
+
+    def escape(cell: Any) -> Any:
+        is_text = isinstance(cell, str) and cell.startswith(_FORMULA_STARTS)
+        return f"'{cell}" if is_text and not _is_number(cell) else cell
+
+    escaped = table.copy()
+    for place, name in enumerate(table.columns):
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            escaped.isetitem(place, table[name].astype(object).map(escape))
+    escaped.columns = [escape(name) for name in table.columns]
+    return escaped
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _table_bytes(table: pd.DataFrame, suffix: str) -> bytes:
     if suffix == ".csv":
-        return bytes(table.to_csv(index=False, lineterminator="\n").encode())
+        return csv_bytes(table)
     if suffix == ".parquet":
         need_pyarrow()
         return bytes(table.to_parquet(index=False))
     raise EraseError("a table's name ending in .csv or .parquet", f"{suffix!r}", "Use one of them.")
+
+
+def csv_bytes(table: pd.DataFrame, *, header: bool = True) -> bytes:
+    """Return a table as CSV in UTF-8; half of a surrogate pair is written as its escape."""
+    text = table.to_csv(index=False, header=header, lineterminator="\n")
+    return bytes(text.encode(errors="backslashreplace"))
 
 
 def need_pyarrow() -> None:
@@ -155,6 +202,7 @@ def save_arrays(path: StrPath, arrays: Mapping[str, Tensor], metadata: Any = Non
     # not by safetensors.torch.save, which holds all arrays twice more
     header: dict[str, Any] = {"__metadata__": {"json": json.dumps(metadata)}}
     start = 0
+    arrays = dict(sorted(arrays.items()))  # equal contents are equal files
     for name, array in arrays.items():
         end = start + array.numel() * array.element_size()
         kind = _SAFETENSORS_NAMES[array.dtype]
@@ -171,13 +219,28 @@ def save_arrays(path: StrPath, arrays: Mapping[str, Tensor], metadata: Any = Non
 
 def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:
     """Return the (arrays, metadata) that `save_arrays` wrote."""
-    path = _existing(path)
+    path = _existing(path, _CHECK_PATH)
     with (
         _readable(path, "a safetensors file"),
-        safetensors.safe_open(path, framework="pt") as file,
+        _utf8_path(path) as named,
+        safetensors.safe_open(named, framework="pt") as file,
     ):
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return arrays, json.loads((file.metadata() or {}).get("json", "null"))
+
+
+@contextmanager
+def _utf8_path(path: Path) -> Iterator[Path]:
+    """Yield a path to the same file that is UTF-8, which safetensors needs."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder) / "link"
+            link.symlink_to(path.resolve())
+            yield link
+    else:
+        yield path
 
 
 def read_graph(path: StrPath, **options: Any) -> Data:
@@ -190,11 +253,16 @@ def read_graph(path: StrPath, **options: Any) -> Data:
     """
     path = _existing(path)
     chosen = table_options(options)
+    data = _read_graph(path, chosen)
+    return without_weights(data) if chosen.no_weights else data
+
+
+def _read_graph(path: Path, chosen: TableOptions) -> Data:
     if path.is_dir() and not is_folder(path):
         return _read_tables(path, chosen)
     if not path.name.lower().endswith((".graphml", ".graphml.gz")):
         general = () if path.is_dir() else ("directed", "strict", "merge_classes")
-        chosen.refuse(f"{path.name!r}, which has no tables", but=general)
+        chosen.refuse(f"{path.name!r}, which has no tables", but=("no_weights", *general))
     if path.is_dir():
         return open_folder(path)
     readers: dict[str, Callable[[Path, TableOptions], Data]] = {
@@ -207,12 +275,41 @@ def read_graph(path: StrPath, **options: Any) -> Data:
         if path.name.lower().endswith(suffix):
             with _readable(path, f"a graph in a {suffix} file"):
                 return reader(path, chosen)
-    raise EraseError(
-        f"a graph file: {ACCEPTED}", f"{path.name!r}", "Convert it, or correct the ending."
-    )
+    remedy = "Convert it, or correct the ending."
+    if path.suffix.lower() in (".csv", ".parquet"):
+        remedy = "Pass the folder that holds the two tables, called nodes and edges."
+    raise EraseError(f"a graph file: {ACCEPTED}", f"{path.name!r}", remedy)
+
+
+def _check_archive(path: Path) -> None:
+    """Compare the sizes that a zip file declares with the limit, before any of it is read."""
+    with zipfile.ZipFile(path) as archive:
+        total, numbers = 0, 0
+        for entry in archive.infolist():
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise EraseError(
+                    "arrays stored as they are, or deflated",
+                    f"{entry.filename!r} in {path.name!r}, compressed in another way",
+                    "Write the file again with numpy.",
+                )
+            total += entry.file_size
+            if entry.filename.endswith(".npy"):
+                with archive.open(entry) as file:
+                    numbers += _declared_numbers(file)
+        check_size(total, repr(path.name), path)
+        check_numbers(numbers, repr(path.name), path)
+
+
+def _declared_numbers(file: IO[bytes]) -> int:
+    """Return how many numbers the header of a .npy file declares."""
+    formats = np.lib.format
+    is_first = formats.read_magic(file) == (1, 0)
+    read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
+    return math.prod(read(file)[0])
 
 
 def _read_npz(path: Path, options: TableOptions) -> Data:
+    _check_archive(path)
     # opened here, for np.load leaves a broken file open
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         if "edge_index" in file:
@@ -230,9 +327,12 @@ def _read_npz(path: Path, options: TableOptions) -> Data:
             edges,
             file.get(y),
             x,
+            num_nodes=int(file["num_nodes"]) if "num_nodes" in file else None,
             edge_weight=file.get("edge_weight"),
             directed=options.directed or bool(file.get("directed", False)),
             strict=True,  # NaN in a stored matrix is a mistake rather than a gap
+            trusted=file.get("trusted"),
+            trusted_random=file.get("trusted_random"),
         )
         words = [word for each in SPLIT_WORDS.values() for word in each]
         for key in file.files:
@@ -274,6 +374,8 @@ def _load_pt(path: Path) -> Data:
     # only what is not allowed yet: leaving the block forbids all it names, also what PyG allowed
     allowed = torch.serialization.get_safe_globals()
     classes = (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage)
+    if zipfile.is_zipfile(path):
+        _check_archive(path)
     with torch.serialization.safe_globals([each for each in classes if each not in allowed]):
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -291,6 +393,11 @@ def _load_pt(path: Path) -> Data:
                 "one graph", f"several in {path.name!r}", "Save one of them: dataset[0].to_dict()."
             )
         content = content[0]
+    # a tensor may repeat a few numbers as often as it says
+    values = content.to_dict() if isinstance(content, Data) else content
+    given = values.values() if isinstance(values, Mapping) else ()
+    tensors = [each for each in given if isinstance(each, Tensor) and each.layout == torch.strided]
+    check_numbers(sum(each.numel() for each in tensors), repr(path.name), path)
     if isinstance(content, Mapping) and {"edge_index", "adj_t"} & content.keys():
         return Data.from_dict(dict(content))
     if isinstance(content, Data):
@@ -305,21 +412,31 @@ def _load_pt(path: Path) -> Data:
 def _read_graphml(path: Path, options: TableOptions) -> Data:
     import networkx
 
-    text = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        text = gzip.decompress(text)
+    text = _graphml_text(path)
     guard = expat.ParserCreate()
-    guard.EntityDeclHandler = _refuse_entities
+    guard.StartDoctypeDeclHandler = _refuse_doctype
     guard.Parse(text, True)
     graph = networkx.read_graphml(io.BytesIO(text))
     return read_networkx(graph, options)
 
 
-def _refuse_entities(name: str, *_: Any) -> None:
+def _graphml_text(path: Path) -> bytes:
+    """Return the text of a file; a compressed one is read until the limit."""
+    is_compressed = path.suffix.lower() == ".gz"
+    content = io.BytesIO()
+    with gzip.open(path) if is_compressed else path.open("rb") as file:
+        while part := file.read(2**20):
+            content.write(part)
+            if is_compressed:
+                check_size(_GRAPHML_GROWTH * content.tell(), repr(path.name), path)
+    return content.getvalue()
+
+
+def _refuse_doctype(name: str, *_: Any) -> None:
     raise EraseError(
-        "GraphML without entity declarations",
-        f"the entity {name!r}",
-        "Remove it: entities can make a small file grow without end.",
+        "GraphML without a document type",
+        f"<!DOCTYPE {name}>",
+        "Remove it: entities and defaults can make a small file grow without end.",
     )
 
 
@@ -342,12 +459,55 @@ def _read_tables(path: Path, options: TableOptions) -> Data:
         with _readable(file, f"a table of {name}"):
             if file.suffix == ".parquet":
                 need_pyarrow()
+                _check_parquet(file)
                 tables[name] = pd.read_parquet(file)
             else:
                 tables[name] = read_csv(file, name, options)
         if name == "edges" and file.suffix == ".csv":
             _refuse_ids_as_header(tables["nodes"], tables["edges"], options.id)
     return read_tables(tables["nodes"], tables["edges"], options)
+
+
+def _check_parquet(path: Path) -> None:
+    """Compare the sizes that a Parquet file declares with the limit."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        about = file.metadata
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
+    check_size(sum(group.total_byte_size for group in groups), repr(path.name), path)
+    check_numbers(about.num_rows * about.num_columns, repr(path.name), path)
+    check_numbers(sum(part.num_values for part in parts), repr(path.name), path)
+    # a long text is stored once, whichever number of rows have it
+    texts = sorted({i for part in parts for i in [part.path_in_schema] if _is_text(part)})
+    most = sum(part.num_values * part.total_uncompressed_size for part in parts if _is_text(part))
+    if most <= memory_limit(path.stat().st_size):
+        return
+    total = 0
+    for name in texts:
+        with pq.ParquetFile(path, read_dictionary=[name]) as file:
+            for batch in file.iter_batches(columns=[name]):
+                total += _text_bytes(batch.column(0))
+                check_size(total, repr(path.name), path)
+
+
+def _is_text(part: Any) -> bool:
+    return "BYTE_ARRAY" in part.physical_type
+
+
+def _text_bytes(column: Any) -> int:
+    """Return the bytes that texts of an Arrow array take, each row by itself."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    try:
+        lengths = pc.binary_length(column.dictionary)
+    except pa.ArrowNotImplementedError:  # not text
+        return int(column.nbytes)
+    return int(pc.sum(lengths.cast(pa.int64()).take(column.indices)).as_py() or 0)
 
 
 def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame, id: str | None) -> None:
@@ -363,11 +523,14 @@ def _refuse_ids_as_header(nodes: pd.DataFrame, edges: pd.DataFrame, id: str | No
         )
 
 
+@input_errors("a graph that can be written")
 def write_graph(graph: Any, path: StrPath, tables: Literal["csv", "parquet"] = "csv") -> None:
     """Write what `read_graph` reads back: ``FILE.npz``, or a folder of two `tables`.
 
-    Edges, features, labels (test labels too), splits and names are kept. A folder of tables keeps
-    the names of classes rather than their numbers; for large graphs there is `write_folder`.
+    Edges, features, labels (test and trusted labels too; there need not be any), splits and names
+    are kept. A folder of tables keeps the names of classes rather than their numbers; for large
+    graphs there is
+    `write_folder`.
 
     Args:
         graph: a PyG ``Data``, or anything ``NodeTask.of`` takes.
@@ -394,12 +557,19 @@ def write_graph(graph: Any, path: StrPath, tables: Literal["csv", "parquet"] = "
 
 
 def _npz_arrays(data: Data) -> dict[str, Any]:
-    y, class_names, values = encode_labels(data)
-    arrays: dict[str, Any] = {
-        "edge_index": torch.stack(edge_ends(data, y.numel())).numpy(),
-        **label_fields(y.numpy(), class_names, values),
-    }
-    arrays["class_names"] = np.array(class_names, dtype=str)
+    y, class_names, values = labels_if_any(data)
+    row, col, weight, directed = given_edges(data, y.numel())
+    arrays: dict[str, Any] = {"edge_index": torch.stack([row, col]).numpy()}
+    if class_names:
+        arrays |= label_fields(y.numpy(), class_names, values)
+        arrays["class_names"] = np.array(class_names, dtype=str)
+        trusted, random = read_trusted(data)
+        if trusted is not None:
+            arrays["trusted"] = label_fields(trusted.numpy(), class_names, values)["y"]
+        if random is not None:
+            arrays["trusted_random"] = random.numpy()
+    else:
+        arrays["num_nodes"] = np.array(y.numel())
     x = feature_matrix(data.x)
     if isinstance(x, Tensor):
         arrays["x"] = x.numpy()
@@ -409,20 +579,23 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
     for key in ("node_names", "node_ids", "feature_names"):
         if key in data:
             arrays[key] = np.array(data[key], dtype=str)
-    if (weight := edge_weights(data, arrays["edge_index"].shape[1])) is not None:
+    if weight is not None:
         arrays["edge_weight"] = weight.numpy()
-    if "directed" in data:
-        arrays["directed"] = np.array(bool(data.directed))
+    if directed:
+        arrays["directed"] = np.array(True)
     if "feature_contract" in data:
         arrays["feature_contract"] = np.array(json.dumps(data.feature_contract))
     return arrays | {f"{part}_mask": mask.numpy() for part, mask in _masks(data, y.numel()).items()}
 
 
 def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
-    y, class_names, values = encode_labels(data)
+    y, class_names, values = labels_if_any(data)
     n = y.numel()
     key = "node_ids" if "node_ids" in data else "node_names"
-    ids = np.array(data[key] if key in data else range(n), dtype=object)
+    ids = np.empty(n, dtype=object)
+    ids[:] = written(data[key]) if key in data else range(n)
+    if not all(isinstance(each, Hashable) for each in ids):
+        raise EraseError(f"{key} as numbers or names", f"{ids[0]!r}", "Turn them into names.")
     if len(set(ids)) != n:
         raise EraseError(
             f"{n} different {key}",
@@ -431,9 +604,14 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
         )
     named = values.dtype.kind == "U" or "class_names" in data
     names = np.array([*(class_names if named else values.tolist()), None], dtype=object)
-    nodes = {"id": ids, "label": names[y.numpy()]}
+    nodes = {"id": ids, "label": names[y.numpy()]} if class_names else {"id": ids}
+    trusted, random = read_trusted(data) if class_names else (None, None)
+    if trusted is not None:
+        nodes["trusted"] = names[trusted.numpy()]
+    if random is not None:
+        nodes["trusted_random"] = random.numpy()
     if "node_names" in data and list(map(str, ids)) != list(data.node_names):
-        nodes["name"] = np.array(data.node_names, dtype=object)
+        nodes["name"] = np.array(written(data.node_names), dtype=object)
     split = np.full(n, None, dtype=object)
     for part, mask in _masks(data, n).items():
         if (twice := mask.numpy() & (split != None)).any():  # noqa: E711  (elementwise)
@@ -454,9 +632,9 @@ def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
             )
         dense = x.numpy() if isinstance(x, Tensor) else x.toarray()
         nodes |= {f"x{j}": dense[:, j] for j in range(dense.shape[1])}
-    source, target = (ids[end.numpy()] for end in edge_ends(data, n))
-    edges = {"source": source, "target": target}
-    if (weight := edge_weights(data, len(source))) is not None:
+    row, col, weight, _ = given_edges(data, n)
+    edges = {"source": ids[row.numpy()], "target": ids[col.numpy()]}
+    if weight is not None:
         edges["weight"] = weight.numpy()
     return pd.DataFrame(nodes), pd.DataFrame(edges)
 
@@ -466,12 +644,25 @@ def _masks(data: Data, n: int) -> dict[str, Tensor]:
     return {part: mask for part, mask in masks.items() if mask is not None}
 
 
-def _existing(path: StrPath) -> Path:
-    if not isinstance(path, str | os.PathLike) or not Path(path).exists():
+_CHECK_PATH = "Check the path."
+
+
+def _existing(path: StrPath, remedy: str | None = None) -> Path:
+    """Return the path of a file or folder that can be read; links are followed."""
+    is_path = isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str)
+    if is_path and not os.path.exists(path):  # Path.exists raises for names that are too long
+        with suppress(OSError, ValueError):
+            recover(Path(path))
+    if is_path and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise EraseError(
+            "a regular file or a folder", f"{str(path)!r}, a pipe or device", "Copy it to a file."
+        )
+    if not is_path or not os.path.exists(path):
         raise EraseError(
             "an existing file or folder",
             f"{str(path) if isinstance(path, str | os.PathLike) else path!r}",
-            f"Check the path. Graphs are read from {ACCEPTED}; a dataset by its name with "
+            remedy
+            or f"Check the path. Graphs are read from {ACCEPTED}; a dataset by its name with "
             "erase.load_dataset(name).",
         )
     return Path(path)
@@ -485,6 +676,12 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     except EraseError:
         raise
     except Exception as error:
+        if is_memory_error(error):
+            raise EraseError(
+                f"{what} that fits into the memory",
+                f"{path.name!r}, which does not",
+                "Use a larger machine, or `erase convert` it there into a folder.",
+            ) from error
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise EraseError(
             f"{what} that can be read",

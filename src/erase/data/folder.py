@@ -1,7 +1,8 @@
 """Graphs that outgrow the memory: a folder of plain arrays, opened without reading them.
 
 ``FOLDER/graph.json`` is the manifest: the format's number, sizes, class names, notes, and the file,
-type, shape and bytes of every array. It is written last. The arrays are ``.npy`` files:
+type, shape, bytes and checksum (CRC-32) of every array. It is written last. The arrays are
+``.npy`` files:
 
 ``edge_index`` [2, E] int64
     both directions of every edge, sorted by (row, column), no duplicates, no self-loops; with
@@ -13,20 +14,25 @@ type, shape and bytes of every array. It is written last. The arrays are ``.npy`
     the manifest.
 ``train_mask``, ``val_mask``, ``test_mask`` [N] bool
     each where such a split is given.
-``name_text``, ``name_starts``
-    the names of the nodes in UTF-8, and where each starts, [N+1] int64; optional.
+``trusted`` [N] int64, ``trusted_random`` [N] bool
+    the classes that a person confirmed or corrected, as in ``y``, and which of these nodes were
+    drawn at random; optional.
+``edge_weight`` [E] float32, ``edge_is_given`` [E] bool
+    weights, and whether a direction was given or is a mirror image; where the graph has them.
+``name_text``, ``name_starts``, ``id_text``, ``id_starts``
+    the names and ids of the nodes in UTF-8, and where each starts, [N+1] int64; optional.
 
-So the graph lies on the disk as a `NodeTask` holds it, and there is nothing left to check.
+So the graph lies on the disk as a `NodeTask` holds it. `erase.data.checks` checks that once.
 """
 
 import json
 import math
 import mmap
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -37,21 +43,39 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.edges import edge_ends, edge_notes, edge_weights, refuse_strangers
+from erase.data.checks import (
+    ContentsError,
+    Stored,
+    check_contents,
+    checksum,
+    is_remembered,
+    regular_size,
+    remember,
+)
+from erase.data.edge_sorter import BLOCK, ArrayFile, EdgeSorter
+from erase.data.edges import edge_ends, edge_weights, given_edges
 from erase.data.features import note_if_sparse, refuse_infinite
 from erase.data.fields import Names, field, mark_checked, read_names, to_tensor, was_checked
 from erase.data.kinds import graph_data
-from erase.data.labels import encode_labels, label_fields, own_numbers
+from erase.data.labels import labels_if_any, own_numbers
 from erase.data.matrices import feature_matrix
+from erase.data.parts import new_part, output_path, put_in_place, recover
 from erase.data.splits import SPLIT_WORDS, node_mask, split_mask
-from erase.errors import EraseError
+from erase.data.trusted import read_trusted
+from erase.errors import EraseError, input_errors
 
 MANIFEST = "graph.json"
 FORMAT = 1
 MOST_NODES = 2**31 - 1  # N² and a bit more have to fit into 63 bits
-BUCKETS = 512  # ranges of rows that edges are dealt into before they are sorted
-BLOCK = 2**20  # edges, feature values or names handled at a time
-LARGEST_BUCKET = 8 * BLOCK  # edges sorted at once; a bucket with more is dealt again
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("edge_index", "indptr", "y", "x_indptr", "x_indices"), np.int64),
+    **dict.fromkeys(("x", "x_values"), np.float32),
+    **{f"{part}_mask": np.bool_ for part in SPLIT_WORDS},
+    **dict.fromkeys(("name_text", "id_text"), np.uint8),
+    **dict.fromkeys(("name_starts", "id_starts", "trusted"), np.int64),
+    **dict.fromkeys(("trusted_random", "edge_is_given"), np.bool_),
+    "edge_weight": np.float32,
+}
 
 Array = np.ndarray[Any, Any]
 LabelKind = Literal["names", "numbers"]
@@ -67,43 +91,64 @@ def is_folder(path: StrPath) -> bool:
     return (path / MANIFEST).is_file() or (path.is_dir() and any(path.glob("*.npy")))
 
 
+def folder_nodes(path: StrPath) -> int:
+    """Return how many nodes the graph in a folder has, by its manifest."""
+    return int(_read_manifest(Path(path)).get("num_nodes", 0))
+
+
 def open_folder(path: StrPath) -> Data:
-    """Return the graph in a folder, test labels included, without reading its arrays.
+    """Return the graph in a folder, test labels included, without keeping its arrays in memory.
 
     The tensors lie in the files: a page is read when it is touched, and the system drops it when
     memory is short. They may be written to, as any tensors; the files do not change.
-    Time and memory do not depend on the size of the graph.
+    The first opening reads every file once to check it. Later ones take a moment, whatever the
+    size of the graph, until a file changes.
 
     Raises:
-        EraseError: no manifest, another format, or an array that is missing, cut short or changed.
+        EraseError: no manifest, another format, an array that is missing or cut short, or one with
+            impossible contents.
     """
     path = Path(path)
+    recover(path)
     manifest = _read_manifest(path)
     try:
-        arrays = {name: _open_array(path, **entry) for name, entry in manifest["arrays"].items()}
+        stored = {name: _stored(path, **entry) for name, entry in manifest["arrays"].items()}
         n = manifest["num_nodes"]
-        _check_shapes(path, manifest, {name: tuple(each.shape) for name, each in arrays.items()})
+        _check_shapes(manifest, stored)
+        changes = _check_once(path, manifest, stored)
+        arrays = {name: _open_array(each) for name, each in stored.items()}
         data = Data(edge_index=torch.from_numpy(arrays["edge_index"]), num_nodes=n)
         if "x" in arrays:
             data.x = torch.from_numpy(arrays["x"])
         elif "x_indptr" in arrays:
             parts = [arrays[f"x_{part}"] for part in ("indptr", "indices", "values")]
             data.x = _mapped_csr(manifest["num_features"], *parts)
-        for name in ("indptr", "y", *(f"{part}_mask" for part in SPLIT_WORDS)):
+        masks = [f"{part}_mask" for part in SPLIT_WORDS]
+        others = ("trusted", "trusted_random", "edge_weight", "edge_is_given")
+        for name in ("indptr", *others, *masks):
             if name in arrays:
                 data[name] = torch.from_numpy(arrays[name])
         if "name_text" in arrays:
             data.node_names = Names(arrays["name_text"], arrays["name_starts"])
-        data.class_names = [str(name) for name in manifest["class_names"]]
+        if "id_text" in arrays:
+            kind = int if manifest.get("id_kind") == "numbers" else str
+            data.node_ids = Names(arrays["id_text"], arrays["id_starts"], kind)
+        if manifest["class_names"]:
+            data.y = torch.from_numpy(arrays["y"])
+            data.class_names = [str(name) for name in manifest["class_names"]]
         if manifest["label_kind"] == "names":
             data.label_kind = "names"
         if "class_values" in manifest:
             data.class_values = list(manifest["class_values"])
         if "features" in manifest:
             data.feature_contract = manifest["features"]
-        if manifest["notes"]:
-            data.notes = [str(note) for note in manifest["notes"]]
-    except (KeyError, TypeError, AttributeError) as error:
+        if manifest["notes"] or changes:
+            data.notes = [*(str(note) for note in manifest["notes"]), *changes]
+    except ContentsError as error:
+        raise _unusable(path, str(error)) from None
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        if isinstance(error, EraseError):
+            raise
         raise _unusable(path, f"a manifest in which {error!r} is wrong") from error
     mark_checked(data)
     return data
@@ -111,10 +156,13 @@ def open_folder(path: StrPath) -> Data:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
+        regular_size(path / MANIFEST)
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise _unusable(path, f"no {MANIFEST}: its writer did not finish") from None
-    except ValueError as error:
+    except ContentsError as error:
+        raise _unusable(path, str(error)) from None
+    except (ValueError, RecursionError) as error:
         raise _unusable(path, f"a {MANIFEST} that is not JSON: {error}") from None
     number = manifest.get("format") if isinstance(manifest, dict) else None
     if number != FORMAT:
@@ -134,32 +182,66 @@ def _unusable(path: Path, got: str) -> EraseError:
     )
 
 
-def _open_array(folder: Path, file: str, dtype: str, shape: list[int], bytes: int) -> Array:
-    """Return one array on its file's pages, after a look at the file's size and header."""
+def _stored(folder: Path, file: str, dtype: str, shape: list[int], bytes: int) -> Stored:
+    """Return where an array lies in its file, after a look at the file's size and header."""
     if Path(file).name != file:
-        raise _unusable(folder, f"an array outside, {file!r}")
-    path = folder / file
+        raise ContentsError(f"an array outside, {file!r}")
+    path, kind, size = folder / file, np.dtype(dtype), bytes
+    if kind.kind not in "biuf" or not all(isinstance(each, int) and each >= 0 for each in shape):
+        raise ContentsError(f"{file} of type {dtype} and shape {shape}")
     try:
-        size = path.stat().st_size
+        found = regular_size(path)
     except FileNotFoundError:
-        raise _unusable(folder, f"no {file}") from None
-    if size != bytes:
-        raise _unusable(folder, f"{file} of {size:,} bytes in place of {bytes:,}")
+        raise ContentsError(f"no {file}") from None
+    except OSError as error:
+        raise ContentsError(f"{file[:50]}: {error.strerror}") from None
+    if found != size:
+        raise ContentsError(f"{file} of {found:,} bytes in place of {size:,}")
     with path.open("rb") as handle:
         try:
             np.lib.format.read_magic(handle)
             header = np.lib.format.read_array_header_1_0(handle)
-        except ValueError:
-            raise _unusable(folder, f"{file}, which is no array") from None
+        except Exception:  # numpy parses the header as Python's literals
+            raise ContentsError(f"{file}, which is no array") from None
+        if header != (tuple(shape), False, kind):
+            raise ContentsError(f"{file} of another type or shape than in the manifest")
         start = handle.tell()
-        if header != (tuple(shape), False, np.dtype(dtype)):
-            raise _unusable(folder, f"{file} of another type or shape than in the manifest")
-        count = math.prod(shape)
-        if size != start + count * np.dtype(dtype).itemsize:
-            raise _unusable(folder, f"{file}, which is cut short")
-        if not count:
-            return np.empty(shape, dtype)
-        return np.frombuffer(_map_file(handle), dtype, count, start).reshape(shape)
+    if size != start + math.prod(shape) * kind.itemsize:
+        raise ContentsError(f"{file}, which is cut short")
+    return Stored(path, kind, tuple(shape), start)
+
+
+def _open_array(stored: Stored) -> Array:
+    """Return an array on the pages of its file."""
+    count = math.prod(stored.shape)
+    if not count:
+        return np.empty(stored.shape, stored.dtype)
+    with stored.path.open("rb") as handle:
+        pages = np.frombuffer(_map_file(handle), stored.dtype, count, stored.start)
+    return pages.reshape(stored.shape)
+
+
+def _check_once(path: Path, manifest: dict[str, Any], stored: dict[str, Stored]) -> list[str]:
+    """Check the contents of a folder's arrays, unless these files were checked before.
+
+    Return a note on each file with other bytes than were written; such a folder is checked every
+    time.
+    """
+    files = [path / MANIFEST, *(each.path for each in stored.values())]
+    if is_remembered(files):
+        return []
+    values = manifest.get("class_values")
+    classes = range(len(manifest["class_names"])) if values is None else values
+    check_contents(manifest["num_nodes"], manifest["num_features"], classes, stored)
+    due = manifest.get("checksums", {})
+    changed = [
+        each.path.name
+        for name, each in stored.items()
+        if name in due and due[name] != checksum(each.path)
+    ]
+    if not changed:
+        remember(files)
+    return [f"{name} was changed after the folder was written." for name in changed]
 
 
 def _map_file(handle: Any) -> mmap.mmap:
@@ -170,19 +252,28 @@ def _map_file(handle: Any) -> mmap.mmap:
     return mmap.mmap(handle.fileno(), 0, flags=flags, prot=protection)
 
 
-def _check_shapes(path: Path, manifest: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
+def _check_shapes(manifest: dict[str, Any], stored: dict[str, Stored]) -> None:
+    shapes = {name: each.shape for name, each in stored.items()}
     n, edges = manifest["num_nodes"], manifest["num_edges"]
+    if not isinstance(n, int) or not 1 <= n <= MOST_NODES:
+        raise ContentsError(f"{n!r} nodes")
     due = {"edge_index": (2, edges), "indptr": (n + 1,), "y": (n,)}
-    due |= {name: (n,) for name in shapes if name.endswith("_mask")}
+    due |= {name: (n,) for name in shapes if name.endswith("_mask") or "trusted" in name}
+    due |= {name: (edges,) for name in ("edge_weight", "edge_is_given") if name in shapes}
     if "x" in shapes:
         due["x"] = (n, manifest["num_features"])
     if "x_indptr" in shapes:
-        due |= {"x_indptr": (n + 1,), "x_indices": shapes["x_values"]}
-    if "name_text" in shapes:
-        due["name_starts"] = (n + 1,)
+        entries = shapes["x_values"][:1]
+        due |= {"x_indptr": (n + 1,), "x_indices": entries, "x_values": entries}
+    for of in ("name", "id"):
+        if f"{of}_text" in shapes:
+            due |= {f"{of}_text": shapes[f"{of}_text"][:1], f"{of}_starts": (n + 1,)}
     for name, shape in due.items():
         if shapes.get(name) != shape:
-            raise _unusable(path, f"{name} of shape {shapes.get(name)} in place of {shape}")
+            raise ContentsError(f"{name} of shape {shapes.get(name)} in place of {shape}")
+    for name, each in stored.items():
+        if each.dtype != np.dtype(_TYPES.get(name, each.dtype)):
+            raise ContentsError(f"{name} of type {each.dtype}")
 
 
 def _mapped_csr(width: int, indptr: Array, indices: Array, values: Array) -> Tensor:
@@ -196,35 +287,45 @@ def _mapped_csr(width: int, indptr: Array, indices: Array, values: Array) -> Ten
     )
 
 
+@input_errors("a graph that can be written")
 def write_folder(graph: Any, path: StrPath) -> None:
     """Write a graph, test labels included, as a folder that `read_graph` opens without reading.
 
-    The edges are written as `NodeTask` holds them: undirected, sorted, without self-loops. Besides
-    `graph` itself, memory does not grow with the graph.
+    The edges are written as `NodeTask` holds them: undirected, sorted, without self-loops, with
+    their weights and, of a directed graph, which direction was given. Besides `graph` itself,
+    memory does not grow with the graph.
 
     Args:
-        graph: a PyG ``Data``, or anything ``NodeTask.of`` takes; it need not have a training label.
+        graph: a PyG ``Data``, or anything ``NodeTask.of`` takes; it need not have a label.
         path: the folder; an older graph's folder of that name is replaced, nothing else is.
     """
     data = graph_data(graph)
-    y, class_names, values = encode_labels(data)
+    y, class_names, values = labels_if_any(data)
     n = y.numel()
     names = read_names(data, "node_names", n)
+    ids = field(data, "node_ids")
     kind: LabelKind = "names" if values.dtype.kind == "U" else "numbers"
     numbers = own_numbers(values)
-    labels = y if numbers is None else label_fields(y.numpy(), class_names, values)["y"]
+    trusted, random = read_trusted(data)
+
+    def written(classes: Tensor) -> Any:
+        return classes if numbers is None else np.append(numbers, -1)[classes.numpy()]
+
     with FolderWriter(path, n, class_names, label_kind=kind, class_values=numbers) as writer:
-        writer.notes += field(data, "notes") or ()
+        writer.notes += read_names(data, "notes") or ()
         writer.feature_contract = field(data, "feature_contract")
-        writer.add_labels(labels)
+        writer.add_labels(written(y))
+        if trusted is not None:
+            writer.set_trusted(written(trusted), random)
         for part in SPLIT_WORDS:
             if (mask := split_mask(data, part, n)) is not None:
                 writer.set_split(part, mask)
         if names is not None:
             writer.add_names(names)
-        writer.add_edges(edge_ends(data, n))
-        if edge_weights(data, edge_ends(data, n)[0].numel()) is not None:
-            writer.notes.append("Edge weights are not kept in a folder.")
+        if ids is not None:
+            writer.add_ids(ids)
+        row, col, weight, writer.directed = given_edges(data, n)
+        writer.add_edges((row, col), weight=weight)
         x = field(data, "x")
         if x is None:
             return
@@ -254,6 +355,7 @@ class FolderWriter:
 
     Attributes:
         notes: sentences on the graph, shown when it is fitted.
+        directed: keep which direction of an edge was given.
         feature_contract: what the features are (`FeatureContract.to_dict`), or None.
 
     >>> import tempfile, erase
@@ -277,7 +379,7 @@ class FolderWriter:
         label_kind: LabelKind = "numbers",
         class_values: Sequence[int] | None = None,
     ) -> None:
-        if not 1 <= num_nodes <= MOST_NODES:
+        if not isinstance(num_nodes, int | np.integer) or not 1 <= num_nodes <= MOST_NODES:
             raise EraseError(f"1 to {MOST_NODES:,} nodes", f"{num_nodes}", "Check num_nodes.")
         if class_values is not None and len(class_values) != len(class_names):
             raise EraseError(
@@ -285,16 +387,18 @@ class FolderWriter:
                 f"{len(class_values)}",
                 "Correct one of them.",
             )
-        self.path = Path(path)
-        self.num_nodes = num_nodes
+        # a link stays, and its target is replaced
+        self.path = Path(os.path.realpath(output_path(path)))
+        self.num_nodes = int(num_nodes)
         self.class_names = [str(name) for name in class_names]
         self.label_kind = label_kind
         self.class_values = None if class_values is None else [int(each) for each in class_values]
         self.notes: list[str] = []
+        self.directed = False
         self.feature_contract: dict[str, Any] | None = None
-        self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
-        self._arrays: dict[str, _ArrayFile] = {}
+        self._arrays: dict[str, ArrayFile] = {}
         self._width: int | None = None
+        self._ids_are_numbers = True
 
     def __enter__(self) -> Self:
         if self.path.exists() and not is_folder(self.path) and not _is_empty_folder(self.path):
@@ -303,26 +407,34 @@ class FolderWriter:
                 f"{str(self.path)!r}, which holds something else",
                 "Choose another name, or remove it.",
             )
-        self._part.mkdir(parents=True)
-        self._edges = _EdgeSorter(self._part / "edges", self.num_nodes)
+        with ExitStack() as opened:
+            self._part = opened.enter_context(new_part(self.path, is_folder=True))
+            self._edges = EdgeSorter(self._part / "edges", self.num_nodes)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
     ) -> None:
-        try:
+        with self._opened as opened:
+            opened.callback(self._close)
             if kind is None:
                 self._finish()
-        finally:
-            for array in self._arrays.values():
-                array.file.close()
-            shutil.rmtree(self._part, ignore_errors=True)
+            elif isinstance(error, OSError):
+                raise error  # where it does not name its file, it gets that of the folder
 
-    def add_edges(self, edges: Any, *, both_ways: bool = False) -> None:
+    def _close(self) -> None:
+        for array in self._arrays.values():
+            with suppress(OSError):  # a full disk, again
+                array.file.close()
+
+    @input_errors("edges of shape [2, e]")
+    def add_edges(self, edges: Any, *, weight: Any = None, both_ways: bool = False) -> None:
         """Add edges [2, e] in any order, any direction, any number of times.
 
         Args:
             edges: node numbers from 0.
+            weight: [e] weights from 0 on, for all edges of the graph or none.
             both_ways: each stands for its mirror image too; else a note counts the edges mirrored.
         """
         if len(edges) != 2 or len(edges[0]) != len(edges[1]):
@@ -332,10 +444,15 @@ class FolderWriter:
                 "Put sources in the first row and targets in the second; transpose if needed.",
             )
         row, col = edges
-        for start in range(0, len(row), BLOCK):
+        for start in range(0, max(1, len(row)), BLOCK):
             pair = [to_tensor(end[start : start + BLOCK], "edges") for end in (row, col)]
-            self._edges.add(*edge_ends(Data(edge_index=torch.stack(pair))), both_ways=both_ways)
+            some = Data(edge_index=torch.stack(pair))
+            if weight is not None:
+                some.edge_weight = weight[start : start + BLOCK]
+            weights = edge_weights(some, len(pair[0]))
+            self._edges.add(*edge_ends(some), weights, both_ways=both_ways)
 
+    @input_errors("features of shape [n, F]")
     def add_features(self, rows: Any, *, sparse: bool = False) -> None:
         """Add the features of the next nodes, [n, F]: dense, or sparse of scipy or torch.
 
@@ -359,11 +476,30 @@ class FolderWriter:
             self._array("x_indices", np.int64).append(matrix.indices)
             values.append(matrix.data)
 
+    @input_errors("labels, a number each")
     def add_labels(self, y: Any) -> None:
         """Add the classes of the next nodes, [n] numbers; -1 or NaN where unknown."""
-        first, k = self._rows("y"), len(self.class_names)
+        self._array("y", np.int64).append(self._class_numbers(y, self._rows("y")))
+
+    @input_errors("trusted labels, a number each")
+    def set_trusted(self, trusted: Any, random: Any = None) -> None:
+        """Set the classes that a person confirmed or corrected, [N] numbers; -1 elsewhere.
+
+        Args:
+            trusted: numbers like those of `add_labels`.
+            random: which of these nodes were drawn at random, a mask [N] or node numbers; None:
+                all of them.
+        """
+        self._array("trusted", np.int64).append(self._class_numbers(trusted, 0))
+        if random is not None:
+            mask = node_mask(random, self.num_nodes, "trusted_random")
+            self._array("trusted_random", np.bool_).append(mask.numpy())
+
+    def _class_numbers(self, y: Any, first: int) -> Array:
+        """Return labels as checked [n] int64; `first` is the node of the first."""
+        k = len(self.class_names)
         labels = to_tensor(y, "labels").reshape(-1).numpy()
-        numbers = np.nan_to_num(labels, nan=-1.0).astype(np.int64)
+        numbers: Array = np.nan_to_num(labels, nan=-1.0).astype(np.int64)
         if self.class_values is None:
             classes, known = f"in 0..{k - 1} ({k} classes)", (numbers >= 0) & (numbers < k)
         else:
@@ -376,8 +512,9 @@ class FolderWriter:
                 f"label {labels[i]} at node {first + i}",
                 "Correct it, set it to -1, or give more class_names.",
             )
-        self._array("y", np.int64).append(numbers)
+        return numbers
 
+    @input_errors("a mask or node numbers")
     def set_split(self, part: str, nodes: Any) -> None:
         """Set the nodes of `part`, "train", "val" or "test": a mask [N] or node numbers."""
         if part not in SPLIT_WORDS:
@@ -385,26 +522,41 @@ class FolderWriter:
         name = f"{part}_mask"
         self._array(name, np.bool_).append(node_mask(nodes, self.num_nodes, name).numpy())
 
+    @input_errors("names of nodes")
     def add_names(self, names: Iterable[str]) -> None:
         """Add the names of the next nodes."""
-        text, starts = self._array("name_text", np.uint8), self._array("name_starts", np.int64)
+        self._add_text("name", names)
+
+    @input_errors("ids of nodes")
+    def add_ids(self, ids: Sequence[Any]) -> None:
+        """Add the ids of the next nodes: names, or whole numbers."""
+        self._ids_are_numbers &= all(
+            type(each) is int or isinstance(each, np.integer) for each in ids
+        )
+        self._add_text("id", ids)
+
+    def _add_text(self, what: str, names: Iterable[Any]) -> None:
+        text = self._array(f"{what}_text", np.uint8)
+        starts = self._array(f"{what}_starts", np.int64)
         if not starts.rows:
             starts.append(np.zeros(1))
         queue = iter(names)
-        while encoded := [str(name).encode() for name in islice(queue, BLOCK)]:
+        while encoded := [
+            str(name).encode(errors="backslashreplace") for name in islice(queue, BLOCK)
+        ]:
             starts.append(text.rows + np.cumsum([len(name) for name in encoded]))
             text.append(np.frombuffer(b"".join(encoded), np.uint8))
 
-    def _array(self, name: str, dtype: Any, tail: tuple[int, ...] = ()) -> "_ArrayFile":
+    def _array(self, name: str, dtype: Any, tail: tuple[int, ...] = ()) -> "ArrayFile":
         if name not in self._arrays:
-            self._arrays[name] = _ArrayFile(self._part / f"{name}.npy", dtype, tail)
+            self._arrays[name] = ArrayFile(self._part / f"{name}.npy", dtype, tail)
         return self._arrays[name]
 
     def _rows(self, name: str) -> int:
         """Return how many nodes the array has got so far."""
         if name not in self._arrays:
             return 0
-        return self._arrays[name].rows - (name in ("x_indptr", "name_starts"))
+        return self._arrays[name].rows - (name in ("x_indptr", "name_starts", "id_starts"))
 
     def _check_features(self, matrix: Any, first: int) -> None:
         width = matrix.shape[1]
@@ -421,9 +573,7 @@ class FolderWriter:
     def _finish(self) -> None:
         """Sort the edges, check that no node is missing, write the manifest, rename the folder."""
         self._check_complete()
-        num_edges = self._edges.finish(
-            self._array("edge_index", np.int64), self._array("indptr", np.int64)
-        )
+        num_edges = self._edges.finish(self._array, self.directed)
         shutil.rmtree(self._edges.folder)
         entries = {name: array.close() for name, array in self._arrays.items()}
         manifest = {
@@ -436,20 +586,22 @@ class FolderWriter:
             **({} if self.class_values is None else {"class_values": self.class_values}),
             "notes": [*self.notes, *self._edges.notes()],
             **({} if self.feature_contract is None else {"features": self.feature_contract}),
+            **({"id_kind": "numbers"} if "id_text" in entries and self._ids_are_numbers else {}),
             "arrays": entries,
+            "checksums": {name: checksum(array.path) for name, array in self._arrays.items()},
         }
-        with (self._part / MANIFEST).open("x", encoding="utf-8") as file:
+        with (self._part / MANIFEST).open("x", encoding="utf-8", errors="backslashreplace") as file:
             json.dump(manifest, file, indent=2, ensure_ascii=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        _move(self._part, self.path)
+        put_in_place(self._part, self.path)
 
     def _check_complete(self) -> None:
         if "y" not in self._arrays:
             self.add_labels(np.full(self.num_nodes, -1))
         entries = {"y": "labels", "x": "rows of features", "x_indptr": "rows of features"}
-        entries["name_starts"] = "names"
+        entries |= {"name_starts": "names", "id_starts": "ids", "trusted": "trusted labels"}
         for name, what in entries.items():
             if name in self._arrays and self._rows(name) != self.num_nodes:
                 raise EraseError(
@@ -485,147 +637,5 @@ def _row_blocks(rows: Any) -> Iterator[Any]:
         yield sp.csr_matrix(block, shape=(len(cut) - 1, width))
 
 
-class _ArrayFile:
-    """A ``.npy`` file that grows row by row; its header gets the shape at the end."""
-
-    def __init__(self, path: Path, dtype: Any, tail: tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
-        self.tail = tail
-        self.rows = 0
-        self.path = path
-        self.file = path.open("xb")
-        self._write_header((0, *tail))
-
-    def append(self, block: Array) -> None:
-        """Add rows at the end."""
-        block = np.ascontiguousarray(block, self.dtype)
-        if block.size:
-            self.file.write(block.data.cast("B"))
-        self.rows += len(block)
-
-    def close(self, shape: tuple[int, ...] | None = None) -> dict[str, Any]:
-        """Complete the header, bring the bytes to the disk; return the entry in the manifest."""
-        if not self.file.closed:
-            self.shape = (self.rows, *self.tail) if shape is None else shape
-            self.file.seek(0)
-            self._write_header(self.shape)
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            self.file.close()
-        return {
-            "file": self.path.name,
-            "dtype": self.dtype.name,
-            "shape": list(self.shape),
-            "bytes": self.path.stat().st_size,
-        }
-
-    def _write_header(self, shape: tuple[int, ...]) -> None:
-        # of one length whatever the shape: numpy pads it for one axis to grow
-        form = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self.file, form)
-
-
-class _EdgeSorter:
-    """Undirected edges in order, sorted outside the memory.
-
-    An edge (row, column) is the number 2 (row · N + column), its mirror image that number of
-    (column, row) plus 1: so sorting brings both together, with the edge that was given first.
-    """
-
-    def __init__(self, folder: Path, num_nodes: int) -> None:
-        self.folder = folder
-        self.n = num_nodes
-        self.seen = self.loops = self.given = self.different = self.total = 0
-        self.waiting: list[Array] = []
-        folder.mkdir()
-
-    def add(self, row: Tensor, col: Tensor, *, both_ways: bool = False) -> None:
-        """Add edges, [e] each; they are written to buckets once there are many."""
-        refuse_strangers(row, col, self.n, self.seen)
-        self.seen += row.numel()
-        ahead, back = row * self.n + col, col * self.n + row
-        kept = row != col
-        self.given += int(kept.sum()) * (2 if both_ways else 1)
-        self.loops += int((~kept).sum())
-        mirror = 0 if both_ways else 1
-        self.waiting.append(torch.cat([2 * ahead[kept], 2 * back[kept] + mirror]).numpy())
-        if sum(map(len, self.waiting)) >= 2 * BLOCK:
-            self._write_waiting()
-
-    def finish(self, edge_index: "_ArrayFile", indptr: "_ArrayFile") -> int:
-        """Write the edges in order and where each row starts; return how many there are."""
-        self._write_waiting()
-        indptr.append(np.zeros(1))
-        columns = self.folder / "columns"
-        with columns.open("wb") as file:
-            for low, high, keys in self._settled(0, self.n, self.folder):
-                row, col = np.divmod(keys, self.n)
-                indptr.append(self.total + np.cumsum(np.bincount(row - low, minlength=high - low)))
-                self.total += len(keys)
-                edge_index.append(row)
-                col.tofile(file)
-        with columns.open("rb") as file:
-            shutil.copyfileobj(file, edge_index.file, 8 * BLOCK)
-        edge_index.close((2, self.total))
-        return self.total
-
-    def notes(self) -> list[str]:
-        """Return what was done to the edges, in the sentences of `NodeTask`."""
-        repeats, mirrored = self.given - self.different, self.total - self.different
-        return edge_notes(Data(), self.loops, repeats, mirrored)
-
-    def _write_waiting(self) -> None:
-        if self.waiting:
-            self._write_to_buckets(np.concatenate(self.waiting), 0, self.n, self.folder)
-            self.waiting = []
-
-    def _ranges(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Cut the rows [low, high) into at most `BUCKETS` ranges."""
-        width = -(-(high - low) // BUCKETS)
-        return [(first, min(first + width, high)) for first in range(low, high, width)]
-
-    def _write_to_buckets(self, keys: Array, low: int, high: int, folder: Path) -> None:
-        """Add each key to the file of its range of rows."""
-        keys.sort()
-        ranges = self._ranges(low, high)
-        cuts = np.searchsorted(keys, [2 * self.n * first for first, _ in ranges])
-        for (first, _), start, end in zip(ranges, cuts, [*cuts[1:], len(keys)], strict=True):
-            if end > start:  # a Path for each would cost more than the writing
-                with open(f"{folder}/{first}", "ab") as file:
-                    keys[start:end].tofile(file)
-
-    def _settled(self, low: int, high: int, folder: Path) -> Iterator[tuple[int, int, Array]]:
-        """Return the rows [low, high) in order: first row, end, and its different edges, sorted."""
-        for first, end in self._ranges(low, high):
-            path = folder / f"{first}"
-            if not path.exists():
-                yield first, end, np.empty(0, np.int64)
-            elif path.stat().st_size > 8 * LARGEST_BUCKET and end - first > 1:
-                finer = folder / f"finer {first}"
-                finer.mkdir()
-                with path.open("rb") as file:
-                    while len(keys := np.fromfile(file, np.int64, 2 * BLOCK)):
-                        self._write_to_buckets(keys, first, end, finer)
-                path.unlink()
-                yield from self._settled(first, end, finer)
-            else:
-                keys = np.fromfile(path, np.int64)
-                path.unlink()
-                keys.sort()
-                fresh = np.append(True, (keys[1:] ^ keys[:-1]) > 1)
-                keys = keys[fresh]
-                self.different += int(np.count_nonzero(keys & 1 == 0))
-                yield first, end, keys >> 1
-
-
 def _is_empty_folder(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
-
-
-def _move(part: Path, path: Path) -> None:
-    """Rename a finished folder; an older one is moved away first."""
-    older = part.with_suffix(".old")
-    if path.exists():
-        path.rename(older)
-    part.rename(path)
-    shutil.rmtree(older, ignore_errors=True)

@@ -15,9 +15,21 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.fields import field, first_true, node_title, read_names, to_tensor
+from erase.data.fields import (
+    count_nodes,
+    field,
+    first_true,
+    node_title,
+    read_names,
+    to_tensor,
+    was_checked,
+    well_formed,
+)
+from erase.data.limits import check_numbers
+from erase.data.matrices import checked_sparse
 from erase.errors import EraseError
 
+_NUMBERS_PER_NODE = 10  # that masks, labels and predictions take at least
 FEW_LABELS = 0.05  # a name of so small a share of another's labels may be a misspelling of it
 MOST_COMPARED = 2000  # names; the comparison is quadratic
 MANY_NODES = 20  # from here on, values that are all different, or nearly so, are identifiers
@@ -28,8 +40,8 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
 
     This still sees test labels: it is for those who score or corrupt a graph, not for methods.
     y holds class indices 0..K-1, and values[k] is the label that stands for class k. The classes
-    are the labels that occur, sorted: labels 1, 2, 3 are three classes. A graph that says its
-    classes has all of them, whether they occur or not:
+    are the labels that occur in `data.y` and `data.trusted`, sorted: labels 1, 2, 3 are three
+    classes. A graph that lists its classes has all of them, whether they occur or not:
 
     - `data.class_names`: number labels are indices of it, and name labels are among it.
     - `data.num_classes`: number labels are in 0..num_classes-1.
@@ -43,14 +55,50 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
     >>> encode_labels(Data(y=[30, -1, 10]))
     (tensor([ 1, -1,  0]), ('10', '30'), array([10, 30]))
     """
-    given = field(data, "y")
-    if given is None:
-        raise EraseError(
-            "labels in data.y, or in a column 'label' of a nodes table",
+    return _encode(data)[:3]
+
+
+def encode_trusted(data: Data) -> Tensor | None:
+    """Return the trusted labels of `data` as class indices [N], -1 where there is none.
+
+    `data.trusted` holds classes written like `data.y`, or a bool mask: `y` is confirmed there.
+    Without this field the result is None.
+
+    >>> encode_trusted(Data(y=["b", "a", "a"], trusted=["c", None, "a"]))
+    tensor([ 2, -1,  0])
+    >>> encode_trusted(Data(y=[30, 20, 10], trusted=torch.tensor([True, False, True])))
+    tensor([ 2, -1,  0])
+    """
+    return None if field(data, "trusted") is None else _encode(data)[3]
+
+
+def _no_labels(data: Data) -> EraseError:
+    """Return the error for a graph without labels, in the words of where it comes from."""
+    contract = field(data, "feature_contract")
+    if not isinstance(contract, dict) or contract.get("source") != "table":
+        return EraseError(
+            "labels in data.y",
             "none",
-            "Set y [N], a class per node, -1 where it is unknown; or name the column: label=….",
+            "Set y [N], -1 where a label is unknown; of tables and networkx graphs, name the "
+            "column or attribute that holds them: label=….",
             option="label",
         )
+    columns = [column["name"] for column in contract["columns"]] + list(contract["left_out"])
+    return EraseError(
+        "labels in a column 'label' of the nodes table",
+        f"the columns {', '.join(map(repr, columns[:20]))}",
+        "Name the column that holds them: label=….",
+        option="label",
+    )
+
+
+def _encode(
+    data: Data,
+) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any], Tensor | None]:
+    """Return what `encode_labels` and `encode_trusted` do."""
+    given = field(data, "y")
+    if given is None:
+        raise _no_labels(data)
     given_names = read_names(data, "class_names")
     names = None if given_names is None else tuple(given_names)
     if names is not None and len(set(names)) < len(names):
@@ -60,27 +108,86 @@ def encode_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, 
     values = label_column(given)
     if values.size == 0:
         raise EraseError("a graph with nodes", "0 nodes", "Check how the graph was read.")
+    n = len(values)
+    trusted = _trusted_column(data, values)
+    if trusted is not None:
+        values = np.concatenate([values, trusted])
     if values.dtype.kind == "U":
-        return _encode_names(values, names)
-    labels = torch.from_numpy(_whole_labels(values))
-    numbers = _class_numbers(data, labels, names)
-    y, known = _positions(labels, numbers)
-    if bool((wrong := (labels != -1) & ~known).any()):
-        where = node_title(first_true(wrong), field(data, "node_names"))
-        raise _wrong_label(data, numbers, f"label {int(labels[wrong][0])} at {where}")
-    names = names or tuple(map(str, numbers.tolist()))
-    named = field(data, "label_kind") == "names"
-    return y, names, _frozen(np.array(names, dtype=str) if named else numbers.numpy())
+        y, names, shown = _encode_names(values, n, names)
+    else:
+        labels = torch.from_numpy(_whole_labels(values, n))
+        numbers = _class_numbers(data, labels, n, names)
+        y, known = _positions(labels, numbers)
+        if bool((wrong := (labels != -1) & ~known).any()):
+            i = first_true(wrong)
+            where = node_title(i % n, field(data, "node_names"))
+            raise _wrong_label(data, numbers, f"{_title(i, n)} {int(labels[i])} at {where}")
+        names = names or tuple(map(str, numbers.tolist()))
+        named = field(data, "label_kind") == "names"
+        shown = np.array(names, dtype=str) if named else numbers.numpy()
+    return y[:n], names, _frozen(shown), None if trusted is None else y[n:]
 
 
-def _class_numbers(data: Data, labels: Tensor, names: tuple[str, ...] | None) -> Tensor:
-    """Return the K different numbers that stand for classes in `labels`, by class."""
-    if (told := field(data, "class_values")) is not None:
-        return _given_numbers(told, names)
+def _title(i: int, n: int) -> str:
+    """Return what entry i is, of n labels that trusted labels may follow."""
+    return "label" if i < n else "trusted label"
+
+
+def _trusted_column(data: Data, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Return `data.trusted` as a column [N] of the kind of `labels`, which are those of `y`."""
+    given = field(data, "trusted")
+    if given is None:
+        return None
+    column = trusted_column(given)
+    if len(column) != len(labels):
+        raise EraseError(
+            f"a trusted label, or -1, for each of {len(labels)} nodes",
+            f"{len(column)} entries in trusted",
+            "Make trusted as long as y.",
+        )
+    is_named = labels.dtype.kind == "U"
+    known = labels != "" if is_named else ~np.isnan(labels) & (labels != -1)
+    if column.dtype.kind == "b":
+        if (unknown := column & ~known).any():
+            where = node_title(int(np.flatnonzero(unknown)[0]), field(data, "node_names"))
+            raise EraseError(
+                "a label in y at every node of the mask trusted",
+                f"none at {where}",
+                "Give classes in trusted, -1 or empty elsewhere: they need no label in y.",
+            )
+        return np.where(column, labels, "" if is_named else -1)
+    if is_named == (column.dtype.kind == "U"):
+        return column
+    if column.dtype.kind != "U" and (np.isnan(column) | (column == -1)).all():
+        return np.full(len(labels), "")  # there is none
+    raise EraseError(
+        f"trusted labels that are class {'names' if is_named else 'numbers'}, as y has them",
+        f"class {'numbers' if is_named else 'names'}",
+        "Write trusted as y is written.",
+    )
+
+
+def labels_if_any(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
+    """Return what `encode_labels` does; of a graph without labels -1 everywhere and no class."""
+    return no_labels(data) if field(data, "y") is None else encode_labels(data)
+
+
+def no_labels(data: Data) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
+    """Return -1 for every node [N], and no class."""
+    n = count_nodes(data)
+    if not was_checked(data, "edge_index"):
+        check_numbers(_NUMBERS_PER_NODE * n, "the graph")
+    return torch.full((n,), -1), (), np.empty(0, dtype=np.int64)
+
+
+def _class_numbers(data: Data, labels: Tensor, n: int, names: tuple[str, ...] | None) -> Tensor:
+    """Return the K different numbers that stand for classes in `labels` of n nodes, by class."""
+    if (declared := field(data, "class_values")) is not None:
+        return _given_numbers(declared, names)
     if names is not None:
         return torch.arange(len(names))
-    if (told := field(data, "num_classes")) is not None:
-        k, n = _class_count(told), len(labels)
+    if (declared := field(data, "num_classes")) is not None:
+        k = _class_count(declared)
         if k > max(1000, n):  # N × K arrays would fill the memory
             raise EraseError(
                 f"at most {max(1000, n)} classes on a graph of {n} nodes",
@@ -89,18 +196,18 @@ def _class_numbers(data: Data, labels: Tensor, names: tuple[str, ...] | None) ->
             )
         return torch.arange(k)
     used: Tensor = labels[labels >= 0].unique()
-    _refuse_identifiers("numbers", used.numpy(), len(labels), "class_values")
+    _refuse_identifiers("numbers", used.numpy(), n, "class_values")
     return used
 
 
-def _given_numbers(told: Any, names: tuple[str, ...] | None) -> Tensor:
+def _given_numbers(declared: Any, names: tuple[str, ...] | None) -> Tensor:
     """Return `class_values` as [K] int64, checked."""
-    numbers = to_tensor(told, "class_values")
+    numbers = to_tensor(declared, "class_values")
     whole = numbers.long()
     is_right = numbers.dim() == 1 and bool(((whole == numbers) & (whole >= 0)).all())
     if not is_right or whole.unique().numel() < whole.numel():
         raise EraseError(
-            "class_values, different whole numbers from 0 on", f"{told!r}", "Correct them."
+            "class_values, different whole numbers from 0 on", f"{declared!r}", "Correct them."
         )
     if names is not None and len(names) != whole.numel():
         raise EraseError(
@@ -184,10 +291,23 @@ def with_labels(
     y: np.ndarray[Any, Any],
     class_names: Sequence[str],
     values: np.ndarray[Any, Any],
+    trusted: Tensor | None = None,
 ) -> Data:
-    """Return a copy of `data` with other labels: y [N] class indices, -1 where unknown."""
+    """Return a copy of `data` with other labels: y [N] class indices, -1 where unknown.
+
+    Args:
+        data: the graph.
+        y: the labels to write.
+        class_names: K names.
+        values: [K] what stands for a class among labels.
+        trusted: [N] class indices; None: the trusted labels of `data`, if it has any.
+    """
     copied = copy(data)
-    for name, value in label_fields(y, class_names, values).items():
+    fields = label_fields(y, class_names, values)
+    trusted = encode_trusted(data) if trusted is None else trusted
+    if trusted is not None:
+        fields["trusted"] = label_fields(trusted.numpy(), class_names, values)["y"]
+    for name, value in fields.items():
         is_number = isinstance(value, np.ndarray) and value.dtype.kind != "U"
         copied[name] = torch.from_numpy(value) if is_number else value
     return copied
@@ -215,10 +335,16 @@ def _kind(values: np.ndarray[Any, Any]) -> str:
     return f"{'class names' if values.dtype.kind == 'U' else 'class numbers'} ({shown})"
 
 
-def label_column(given: Any) -> np.ndarray[Any, Any]:
-    """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown."""
+def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
+    """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown.
+
+    Args:
+        given: labels in any form.
+        name: how errors call them.
+    """
     if isinstance(given, Tensor):
-        labels = given.detach().cpu().to_dense()  # as float64: numpy has no bfloat16
+        check_numbers(given.numel(), "y")
+        labels = checked_sparse(given).to_dense()  # as float64: numpy has no bfloat16
         column = (labels.double() if labels.is_floating_point() else labels).numpy()
     elif isinstance(given, np.ma.MaskedArray):
         column = np.ma.getdata(given).astype(object)
@@ -228,21 +354,25 @@ def label_column(given: Any) -> np.ndarray[Any, Any]:
             column = np.array(given, dtype=object)
         except ValueError:
             raise EraseError(
-                "one label per node, y of shape [N]",
+                f"one label per node, {name} of shape [N]",
                 "entries of different shapes",
                 "Give each node one class number or name.",
             ) from None
     else:
         column = np.asarray(given)
+    if column.dtype.kind == "S":
+        raise EraseError("labels as numbers or text", "bytes", "Decode them: y.astype(str).")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
         raise EraseError(
-            "one label per node, y of shape [N]",
+            f"one label per node, {name} of shape [N]",
             f"shape {list(column.shape)}",
-            "Take y.argmax(1) of one-hot labels; a node has one class here.",
+            f"Take {name}.argmax(1) of one-hot labels; a node has one class here.",
         )
-    if column.dtype.kind in "biufU":
+    if column.dtype.kind == "U":
+        return np.array(well_formed(column.tolist()), dtype=str)
+    if column.dtype.kind in "biuf":
         return column
     if column.dtype.kind in "cmMV":
         raise EraseError(
@@ -254,7 +384,7 @@ def label_column(given: Any) -> np.ndarray[Any, Any]:
     empty = np.fromiter((isinstance(each, str) and not each for each in column), bool, len(column))
     missing = pd.isna(column) | empty
     if text.any() and (text | missing).all():
-        return np.where(missing, "", column).astype(str)
+        return np.array(well_formed(np.where(missing, "", column).tolist()), dtype=str)
     if not (text & ~missing).any() and not _any_complex(column):
         try:
             return np.where(missing, np.nan, column).astype(np.float64)
@@ -265,6 +395,13 @@ def label_column(given: Any) -> np.ndarray[Any, Any]:
         f"{next(value for value in column[~missing])!r} among others",
         "Use one kind; leave unknown labels as -1, None or empty.",
     )
+
+
+def trusted_column(given: Any) -> np.ndarray[Any, Any]:
+    """Return trusted labels as one column [N]: classes as `label_column` has them, or a mask."""
+    if isinstance(given, list | tuple) and all(isinstance(each, bool) for each in given):
+        return np.array(given, dtype=bool)
+    return label_column(given, "trusted")
 
 
 def _any_complex(values: np.ndarray[Any, Any]) -> bool:
@@ -283,39 +420,45 @@ def _class_count(given: Any) -> int:
     )
 
 
-def _whole_labels(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return number labels as fresh [N] int64, -1 where NaN."""
+def _whole_labels(values: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
+    """Return number labels of n nodes, and trusted ones, as fresh int64, -1 where NaN."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), -1, values)
         if (wrong := ~np.isfinite(values) | (values != np.rint(values))).any():
             i = int(np.flatnonzero(wrong)[0])
             raise EraseError(
                 "labels that are whole numbers, or names",
-                f"{values[i]} at node {i}",
+                f"{_title(i, n)} {values[i]} at node {i % n}",
                 "Number the classes 0, 1, 2, …; a quantity to predict is not a class.",
             )
+    if (wrong := (values >= 2**63) | (values < -(2**63))).any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise EraseError(
+            "labels below 2^63", f"{values[i]} at node {i}", "Number the classes 0, 1, 2, …."
+        )
     return values.astype(np.int64)
 
 
 def _encode_names(
-    values: np.ndarray[Any, Any], names: tuple[str, ...] | None
+    values: np.ndarray[Any, Any], n: int, names: tuple[str, ...] | None
 ) -> tuple[Tensor, tuple[str, ...], np.ndarray[Any, Any]]:
-    """Return name labels as `encode_labels` promises."""
+    """Return name labels of n nodes, and trusted ones, as `encode_labels` promises."""
     known = values != ""
     used, code = np.unique(values[known], return_inverse=True)
     if names is None:
-        _refuse_identifiers("names", used, len(values), "class_names")
+        _refuse_identifiers("names", used, n, "class_names")
         names = tuple(used.tolist())
     position = {name: k for k, name in enumerate(names)}
     if strange := [name for name in used.tolist() if name not in position]:
+        i = int(np.flatnonzero(values == strange[0])[0])
         raise EraseError(
             f"labels among class_names ({', '.join(names[:10])}{', …' if len(names) > 10 else ''})",
-            f"{strange[0]!r} at node {int(np.flatnonzero(values == strange[0])[0])}",
+            f"{_title(i, n)} {strange[0]!r} at node {i % n}",
             "Correct the label, or add it to class_names.",
         )
     y = np.full(len(values), -1)
     y[known] = np.array([position[name] for name in used.tolist()], dtype=np.int64)[code]
-    return torch.from_numpy(y), names, _frozen(np.array(names, dtype=str))
+    return torch.from_numpy(y), names, np.array(names, dtype=str)
 
 
 def misspellings(counts: Mapping[str, int]) -> dict[str, str]:
@@ -390,10 +533,13 @@ def merge_misspellings(data: Data) -> Data:
     if not found:
         return data
     merged = copy(data)
-    column = label_column(data.y)
-    for name, other in found.items():
-        column = np.where(column == name, other, column)
-    merged.y = column
+    for key in ("y", "trusted"):
+        given = field(data, key)
+        column = None if given is None else label_column(given)
+        if column is not None and column.dtype.kind == "U":
+            for name, other in found.items():
+                column = np.where(column == name, other, column)
+            merged[key] = column
     note = f"Misspelt classes were merged: {_misspelt_list(found, counts)}."
     merged.notes = [*(field(data, "notes") or ()), note]
     return merged

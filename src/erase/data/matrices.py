@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from erase.data.fields import to_tensor
+from erase.data.limits import check_numbers, check_width
 from erase.errors import EraseError
 
 SPARSE_BELOW = 0.2  # dense features with at most this share of non-zeros are kept as CSR
@@ -23,7 +24,9 @@ def feature_matrix(given: Any, first: int = 0) -> Any:
     if given is None:
         return None
     if _is_sparse(given):
-        return scipy_csr(given, first)
+        matrix = scipy_csr(given, first)
+        check_width(matrix.shape[1], matrix.nnz)
+        return matrix
     if isinstance(given, np.ma.MaskedArray):
         given = np.where(np.ma.getmaskarray(given), np.nan, np.ma.getdata(given))
     dense = to_tensor(given, "features")
@@ -50,7 +53,7 @@ def scipy_csr(given: Any, first: int = 0) -> Any:
     if hasattr(given, "to_torch_sparse_coo_tensor"):
         given = given.to_torch_sparse_coo_tensor()
     if isinstance(given, Tensor):
-        given = given.detach().cpu()
+        given = checked_sparse(given)
         if given.layout == torch.sparse_coo:
             given = given.coalesce()
             values, index = _numpy_values(given.values()), given.indices().numpy()
@@ -65,6 +68,9 @@ def scipy_csr(given: Any, first: int = 0) -> Any:
             matrix = _numpy_values(given.to_dense())
     else:
         matrix = given
+    if matrix.ndim != 2:
+        raise EraseError("a matrix of rows and columns", f"{matrix.ndim} dimensions", "Reshape it.")
+    check_numbers(matrix.shape[0], "a sparse matrix")
     if getattr(matrix, "format", "") in ("csr", "csc"):
         try:
             matrix.check_format(full_check=True)  # an index out of bounds would crash scipy
@@ -86,6 +92,33 @@ def scipy_csr(given: Any, first: int = 0) -> Any:
     fresh = fresh.astype(np.float32, copy=False)
     fresh.eliminate_zeros()
     return fresh
+
+
+def checked_sparse(given: Tensor) -> Tensor:
+    """Return a sparse tensor on the CPU, if its indices are in range; others crash torch."""
+    if given.is_meta or given.is_quantized or given.is_nested or given.layout == torch.jagged:
+        raise EraseError("a matrix of numbers", f"a {given.dtype} tensor", "Convert it to float32.")
+    given = given.detach().cpu()
+    try:
+        if given.layout == torch.sparse_coo:
+            index, values = given._indices(), given._values()
+            torch.sparse_coo_tensor(index, values, given.shape, check_invariants=True)
+        elif given.layout != torch.strided:
+            by_row = given.layout in (torch.sparse_csr, torch.sparse_bsr)
+            torch.sparse_compressed_tensor(
+                given.crow_indices() if by_row else given.ccol_indices(),
+                given.col_indices() if by_row else given.row_indices(),
+                given.values(),
+                given.shape,
+                layout=given.layout,
+                check_invariants=True,
+            )
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise EraseError(
+            "a well-formed sparse matrix", reason, "Build it again from its entries."
+        ) from None
+    return given
 
 
 def _numpy_values(values: Tensor) -> Any:

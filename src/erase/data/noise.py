@@ -24,7 +24,7 @@ from erase.data.node_noise import (
 )
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
-from erase.errors import EraseError
+from erase.errors import EraseError, input_errors
 from erase.random import numpy_stream
 
 Matrix = NDArray[np.float64]
@@ -166,6 +166,7 @@ def published_draw(y: Classes, num_classes: int, kind: str, rate: float) -> Clas
     return flip(y, matrix, legacy.random_sample(len(y)))
 
 
+@input_errors("a graph, a noise and a rate")
 def corrupt(
     graph: Graph,
     noise: str | Matrix = "symmetric",

@@ -49,7 +49,7 @@ class Splits:
 
     Attributes:
         train: the training split; where none is given, every labelled node of no other split.
-        val: the validation split, or nobody.
+        val: the validation split; empty where there is none.
         test: the test split; where none is given, every node of no other split.
         train_is_given: whether there was a training split.
     """
@@ -62,12 +62,12 @@ class Splits:
 
 def read_splits(data: Data, y: Tensor) -> Splits:
     """Return the splits of `data` with labels `y` [N]: the one place that decides them."""
-    nobody = torch.zeros(y.numel(), dtype=torch.bool)
+    no_node = torch.zeros(y.numel(), dtype=torch.bool)
     train, val, test = (split_mask(data, part, y.numel()) for part in ("train", "val", "test"))
     given = train is not None
-    val = nobody if val is None else val
+    val = no_node if val is None else val
     if train is None:
-        train = (y >= 0) & ~val & (~test if test is not None else ~nobody)
+        train = (y >= 0) & ~val & (~test if test is not None else ~no_node)
     return Splits(train, val, ~train & ~val if test is None else test, given)
 
 

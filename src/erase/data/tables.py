@@ -5,7 +5,7 @@ of networkx nodes; `erase.data.contract` turns columns into features.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,26 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.contract import FeatureContract, fit_contract, read_numbers
+from erase.data.columns import read_numbers
+from erase.data.contract import FeatureContract, fit_contract
 from erase.data.fields import not_a_graph, to_tensor
 from erase.data.labels import label_column, merge_misspellings
 from erase.data.matrices import csr_tensor
 from erase.data.splits import SPLIT_WORDS
-from erase.errors import EraseError
+from erase.data.trusted import random_cells, trusted_cells, truth_values
+from erase.errors import EraseError, input_errors
 
 ID_COLUMNS = ("id", "node", "name")
 _GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing value in a CSV
 _SEPARATORS = (",", ";", "\t", "|")
 _CELLS_AT_ONCE = 10_000_000  # of a CSV, while it is read
+_MOST_COLUMNS = 50_000  # of a CSV; more take minutes, and are a matrix rather than a table
 _EXACT = 2.0**24  # whole numbers up to here are exact in float32
+# options for another table like this one; its features are in the contract
+_REMEMBERED = (
+    *("id", "name", "label", "split", "source", "target", "weight"),
+    *("no_weights", "directed", "separator", "merge_classes"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,28 +47,37 @@ class TableOptions:
             the index of the table where it has a name, else the first column.
         name: the column of names that people read; None: called name, where that is not the id.
         label: the column with the class; empty where unknown.
+        trusted: the column with the class that a person confirmed or corrected, empty elsewhere;
+            or with true and false: whether the label is confirmed. It may be missing.
+        trusted_random: the column with true where a trusted label was drawn at random; without it
+            all of them were.
         features: the columns to use as features; None: all but identifiers.
         text: columns to read as text, whatever they look like.
         split: the column with train, val or test; it may be missing.
         source: the column of the edges where an edge starts; None: called source, else the first.
         target: the column where it ends; None: called target, else the second.
         weight: the column of the edges with their weights; None: called weight, if there is one.
+        no_weights: ignore edge weights: all edges count the same.
         directed: keep which direction of an edge was given.
         separator: between the columns of a CSV; None: guessed from its first line.
         strict: refuse missing feature values instead of filling them with the column's median.
         merge_classes: merge class names that look like misspellings of a frequent one.
-        contract: make the features as another graph's were made.
+        contract: make the features as another graph's were made. The options that its tables were
+            read with count where none is given here.
     """
 
     id: str | None = None
     name: str | None = None
     label: str = "label"
+    trusted: str = "trusted"
+    trusted_random: str = "trusted_random"
     features: Sequence[str] | str | None = None
     text: Sequence[str] | str = ()
     split: str = "split"
     source: str | None = None
     target: str | None = None
     weight: str | None = None
+    no_weights: bool = False
     directed: bool = False
     separator: str | None = None
     strict: bool = False
@@ -72,6 +89,21 @@ class TableOptions:
         for key in ("features", "text"):
             if isinstance(value := getattr(self, key), str):
                 object.__setattr__(self, key, (value,))
+            elif value is not None and not isinstance(value, list | tuple | pd.Index | set):
+                raise EraseError(f"{key} as a list of columns", repr(value), "Give their names.")
+        if not isinstance(self.contract, FeatureContract | None):
+            raise EraseError("contract, a FeatureContract", repr(self.contract), "Pass one.")
+
+    def is_remembered(self, name: str) -> bool:
+        """Say whether an option is that of the contract; its column may then be missing."""
+        kept = {} if self.contract is None else self.contract.reading
+        return name in kept and kept[name] == getattr(self, name)
+
+    def to_remember(self) -> dict[str, str | bool]:
+        """Return the options that another table of the same kind is read with."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        usual = {each.name: each.default for each in fields(self)}
+        return {name: kept[name] for name in _REMEMBERED if kept[name] != usual[name]}
 
     def refuse(self, what: str, but: Sequence[str] = ()) -> None:
         """Raise an EraseError where an option is given, `but` some, for a graph without tables."""
@@ -81,6 +113,7 @@ class TableOptions:
                 raise EraseError(f"{given} with tables", what, f"Leave out {given}.", each.name)
 
 
+@input_errors("tables of a graph")
 def from_tables(nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> Data:
     """Return two pandas tables as a graph, test labels included.
 
@@ -97,13 +130,14 @@ def from_tables(nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> Dat
 
 
 def table_options(given: dict[str, Any]) -> TableOptions:
-    """Return keyword arguments as options."""
+    """Return keyword arguments as options; those of their contract count where none is given."""
     known = [each.name for each in fields(TableOptions)]
     if strange := [name for name in given if name not in known]:
         raise EraseError(
             f"options among {', '.join(known)}", f"{strange[0]}=…", "Correct its name."
         )
-    return TableOptions(**given)
+    contract = given.get("contract")
+    return TableOptions(**({} if contract is None else contract.reading) | given)
 
 
 def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions) -> Data:
@@ -122,7 +156,7 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
             f"{source!r} for both ends",
             "Name them source and target.",
         )
-    if id in (options.label, options.split):
+    if id in (options.label, options.split, options.trusted, options.trusted_random):
         raise EraseError(
             "a column of node ids",
             f"the column {id!r}",
@@ -149,6 +183,8 @@ def _edge_weight(
 ) -> tuple[Tensor | None, list[str]]:
     """Return the weights [E] of an edges table, if it has any, and a note on other columns."""
     name = options.weight or ("weight" if "weight" in edges.columns else None)
+    if options.no_weights or (name not in edges.columns and options.is_remembered("weight")):
+        name = None
     weight = None
     if name is not None:
         choose_column(edges.columns, name, (), 0, "weight")
@@ -163,7 +199,10 @@ def _edge_weight(
         weight = torch.from_numpy(numbers[:, 0].astype(np.float32))
     used = (source, target, name)
     extra = [repr(column) for column in edges.columns if column not in used]
-    return weight, [f"Columns of the edges are ignored: {', '.join(extra)}."] if extra else []
+    if not extra:
+        return weight, []
+    hint = "" if name else " (to use one as weights, name it: weight=… or --weight)"
+    return weight, [f"Columns of the edges are ignored: {', '.join(extra)}{hint}."]
 
 
 def refuse_twins(columns: "pd.Index[Any]") -> None:
@@ -189,6 +228,13 @@ def choose_column(
         by_place = columns[place] if place < len(columns) else usual[0]
         name = next((each for each in usual if each in columns), by_place)
     if name not in columns:
+        if (other := _other_separator(columns, name)) is not None:
+            raise EraseError(
+                f"a column {name!r}",
+                f"one called {str(columns[0])!r}",
+                f"Name what separates the columns: separator={other!r}.",
+                option="separator",
+            )
         raise EraseError(
             f"a column {name!r}",
             f"{[str(each) for each in columns]}",
@@ -196,6 +242,13 @@ def choose_column(
             option=option,
         )
     return name
+
+
+def _other_separator(columns: "pd.Index[Any]", name: str) -> str | None:
+    """Return what may separate the columns of a CSV that was read with another separator."""
+    first = str(columns[0]) if len(columns) else ""
+    found = (each for each in ";\t|," if each in first)
+    return next((each for each in found if len(columns) == 1 or name in first.split(each)), None)
 
 
 def data_from_frame(
@@ -209,32 +262,43 @@ def data_from_frame(
     """Return a graph from one row of attributes per node."""
     wanted = {"features": options.features or (), "text": options.text}
     wanted["name"] = () if options.name is None else (options.name,)
-    wanted["label"] = () if options.label == "label" else (options.label,)
+    for option in ("label", "trusted", "trusted_random"):
+        column = getattr(options, option)
+        wanted[option] = () if column == option else (column,)
+    wanted = {key: () if options.is_remembered(key) else wanted[key] for key in wanted}
     for option, columns in wanted.items():
         for column in columns:
             choose_column(frame.columns, column, (), 0, option)
     data = Data(edge_index=edge_index, num_nodes=len(ids), node_ids=ids)
     if edge_weight is not None:
         data.edge_weight = edge_weight
-    name = options.name or ("name" if "name" in frame.columns else None)
-    gone = [options.label, options.split, *([] if name is None else [name])]
+    name = options.name if options.name in frame.columns else None
+    name = name or ("name" if "name" in frame.columns else None)
+    gone = [options.label, options.split, options.trusted, options.trusted_random]
+    gone += [] if name is None else [name]
     data.node_names = [str(each) for each in (ids if name is None else _names(frame[name], ids))]
     if options.label in frame.columns:
         labels = label_column(frame[options.label])
         data.y = labels if labels.dtype.kind == "U" else to_tensor(labels)
+    if options.trusted in frame.columns:
+        data.trusted = trusted_cells(frame[options.trusted], frame.get(options.label))
+        if options.trusted_random in frame.columns:
+            data.trusted_random = random_cells(frame[options.trusted_random])
     if options.split in frame.columns:
         for part, mask in _parts(frame[options.split]).items():
             data[f"{part}_mask"] = mask
     table = frame[[column for column in frame.columns if column not in gone]]
     contract = options.contract
-    if contract is None:
+    if contract is None or not contract.columns:
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
         notes = [*notes, *found]
+    contract = replace(contract, reading=options.to_remember())
+    if contract.columns or contract.reading:
+        data.feature_contract = contract.to_dict()
     if contract.columns:
         x, filled = contract.encode(table, strict=options.strict)
         data.x = csr_tensor(x) if sp.issparse(x) else torch.from_numpy(x)
-        data.feature_contract = contract.to_dict()
         notes = [*notes, *filled]
     if options.directed:
         data.directed = True
@@ -245,8 +309,12 @@ def data_from_frame(
 
 def _names(column: "pd.Series[Any]", ids: list[Any]) -> list[Any]:
     """Return the names of nodes, the id where one is missing."""
-    known = column.notna() & (column.astype(str).str.strip() != "")
-    return [name if given else id for name, given, id in zip(column, known, ids, strict=True)]
+    return [
+        id
+        if (not isinstance(name, str) and pd.isna(name) is True) or not str(name).strip()
+        else name
+        for name, id in zip(column, ids, strict=True)
+    ]
 
 
 def _parts(words: "pd.Series[Any]") -> dict[str, Tensor]:
@@ -286,6 +354,12 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     Numbers take the smallest type that holds them exactly, so a wide table of counts stays small.
     """
     separator = csv_separator(path, options)
+    if (width := _first_line(path).count(separator) + 1) > _MOST_COLUMNS:
+        raise EraseError(
+            f"at most {_MOST_COLUMNS:,} columns in {path.name}",
+            f"{width:,}",
+            "Give the features as a matrix: FILE.npz, see erase.write_graph.",
+        )
     # as a row, for pandas renames the second of two equal names
     first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, sep=separator)
     refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
@@ -293,6 +367,7 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     if kind == "nodes":
         id = choose_column(columns, options.id, ID_COLUMNS, 0, "id")
         words = [id, options.name or "name", options.label, options.split, *options.text]
+        words += [options.trusted, options.trusted_random]
     else:
         words = [options.source or "source", options.target or "target", *columns[:2]]
     chunks = pd.read_csv(
@@ -306,11 +381,12 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     )
     table = pd.concat(_shrunk(chunks), ignore_index=True)
     if kind == "nodes" and options.label in table:
-        label = table[options.label]
-        known = label != ""
-        numbers = pd.to_numeric(label.where(known), errors="coerce")
-        if numbers.notna().equals(known):
-            table[options.label] = numbers
+        trusted = options.trusted
+        has_classes = trusted in table and truth_values(table[trusted]) is None
+        classes = [options.label, *([trusted] if has_classes else [])]
+        numbers = table[classes].apply(pd.to_numeric, errors="coerce")
+        if numbers.notna().equals(table[classes] != ""):  # names as soon as one is a name
+            table[classes] = numbers
     return table
 
 
@@ -334,8 +410,12 @@ def _shrunk(chunks: Any) -> Iterator[pd.DataFrame]:
 
 def csv_separator(path: Path, options: TableOptions) -> str:
     """Return the given separator, else the one that the first line has most of, else a comma."""
-    if options.separator:
-        return options.separator
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        line = file.readline()
+    given, line = options.separator, _first_line(path)
+    if given and (given in line or not options.is_remembered("separator")):
+        return given
     return max(_SEPARATORS, key=line.count)
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        return file.readline()

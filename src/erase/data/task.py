@@ -25,20 +25,25 @@ from erase.data.conversion import from_arrays, from_networkx
 from erase.data.edges import undirected_edges
 from erase.data.features import has_features, node_features
 from erase.data.fields import (
+    Names,
     field,
     first_true,
+    length,
     mark_checked,
     node_title,
     not_a_graph,
     read_names,
+    to_ids,
     was_checked,
+    written,
 )
 from erase.data.kinds import graph_data
-from erase.data.labels import encode_labels, misspelling_note, with_labels
+from erase.data.labels import encode_labels, misspelling_note, no_labels, with_labels
 from erase.data.splits import read_splits
 from erase.data.tables import from_tables
+from erase.data.trusted import read_trusted
 from erase.display import Facts, fact_line, fact_table
-from erase.errors import EraseError
+from erase.errors import EraseError, input_errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +70,9 @@ class NodeTask:
         edge_is_given: [E] bool, of a directed graph: whether this direction was given or is a
             mirror image. Kept; no method uses it.
         contract: what the features are, see `feature_contract`.
+        trusted: [N] int64, the class that a person confirmed or corrected, -1 where there is none;
+            only where `y` has a label. None: there are no trusted labels.
+        trusted_random: [N] bool, which trusted labels were drawn at random; None: all of them.
     """
 
     x: Tensor
@@ -81,10 +89,15 @@ class NodeTask:
     edge_weight: Tensor | None = None
     edge_is_given: Tensor | None = None
     contract: FeatureContract | None = None
+    trusted: Tensor | None = None
+    trusted_random: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Check that no node outside training and validation has a label."""
-        outside = (self.y >= 0) & ~(self.train_mask | self.val_mask)
+        labelled = self.y >= 0
+        if self.trusted is not None:
+            labelled = labelled | (self.trusted >= 0)
+        outside = labelled & ~(self.train_mask | self.val_mask)
         if bool(outside.any()):
             raise EraseError(
                 "y = -1 outside the training and validation nodes",
@@ -100,7 +113,7 @@ class NodeTask:
         return fact_table("NodeTask", self._facts())
 
     def _facts(self) -> Facts:
-        return {
+        facts = {
             "nodes": self.num_nodes,
             "edges": self.num_edges // 2,
             "features": self.num_features,
@@ -108,6 +121,7 @@ class NodeTask:
             "training labels": int(self.train_mask.sum()),
             "validation labels": int(self.val_mask.sum()),
         }
+        return facts | ({"trusted labels": self.num_trusted} if self.num_trusted else {})
 
     @property
     def num_nodes(self) -> int:
@@ -134,6 +148,18 @@ class NodeTask:
         """K."""
         return len(self.class_names)
 
+    @property
+    def num_trusted(self) -> int:
+        """The number of trusted labels."""
+        return 0 if self.trusted is None else int((self.trusted >= 0).sum())
+
+    @property
+    def learning_labels(self) -> Tensor:
+        """[N] int64, what methods learn from: the trusted label where there is one, else `y`."""
+        if self.trusted is None:
+            return self.y
+        return torch.where(self.trusted >= 0, self.trusted, self.y)
+
     @cached_property
     def indptr(self) -> Tensor:
         """[N+1] int64: the neighbours of node i are ``edge_index[1, indptr[i]:indptr[i + 1]]``."""
@@ -151,10 +177,22 @@ class NodeTask:
 
     def without_validation(self) -> NodeTask:
         """Return the same graph with its training labels alone."""
-        nobody = torch.zeros_like(self.val_mask)
-        return replace(self, y=self.y.where(self.train_mask, -1), val_mask=nobody)
+        return self.with_splits(self.train_mask, torch.zeros_like(self.val_mask))
+
+    def with_splits(self, train: Tensor, val: Tensor) -> NodeTask:
+        """Return the same graph with other splits [N] bool, and no label outside them."""
+        trusted, random = _kept_trusted(self.trusted, self.trusted_random, train | val)
+        return replace(
+            self,
+            y=self.y.where(train | val, -1),
+            train_mask=train,
+            val_mask=val,
+            trusted=trusted,
+            trusted_random=random,
+        )
 
     @classmethod
+    @input_errors("a graph that can be read")
     def of(
         cls,
         graph: Any,
@@ -173,7 +211,7 @@ class NodeTask:
                 it; other graphs are refused where their features are not the same.
         """
         if not isinstance(graph, NodeTask):
-            data = graph_data(graph, contract=_of_table(contract))
+            data = graph_data(graph, contract)
             task = cls.from_data(data, labelled=labelled, weights=weights)
         else:
             task = graph if labelled else graph.without_labels()
@@ -191,9 +229,10 @@ class NodeTask:
         It has no test labels, which a task does not hold.
         """
         data = Data(x=self.x, edge_index=self.edge_index, notes=list(self.notes))
-        data = with_labels(data, self.y.numpy(), self.class_names, self.label_values)
+        labels = (self.y.numpy(), self.class_names, self.label_values, self.trusted)
+        data = with_labels(data, *labels)
         data.train_mask, data.val_mask = self.train_mask, self.val_mask
-        for name in ("node_names", "node_ids", "edge_weight"):
+        for name in ("node_names", "node_ids", "edge_weight", "trusted_random"):
             if (value := getattr(self, name)) is not None:
                 data[name] = value
         if self.contract is not None:
@@ -208,22 +247,24 @@ class NodeTask:
     def with_classes(self, y: Tensor) -> NodeTask:
         """Return the same graph with other classes `y` [N], -1 where a label is removed."""
         known = y >= 0
-        train, val = self.train_mask & known, self.val_mask & known
-        return replace(self, y=y.where(train | val, -1), train_mask=train, val_mask=val)
+        return replace(self, y=y).with_splits(self.train_mask & known, self.val_mask & known)
 
     def without_labels(self) -> NodeTask:
         """Return the same graph without any label, to predict on."""
-        nobody = torch.zeros_like(self.train_mask)
+        no_node = torch.zeros_like(self.train_mask)
         return replace(
             self,
             y=torch.full_like(self.y, -1),
-            train_mask=nobody,
-            val_mask=nobody,
+            train_mask=no_node,
+            val_mask=no_node,
             class_names=(),
             label_values=np.empty(0, dtype=np.int64),
+            trusted=None,
+            trusted_random=None,
         )
 
     @classmethod
+    @input_errors("a graph that can be read")
     def from_data(cls, data: Data, *, labelled: bool = True, weights: bool = True) -> NodeTask:
         """Check a PyG Data and keep what a method may see.
 
@@ -231,7 +272,9 @@ class NodeTask:
         numbers or names; -1, NaN, None or "" where unknown), `train_mask` and `val_mask` (or node
         numbers, also as `train_idx`, `val_idx`, …), `class_names`, `num_classes`, `class_values`,
         `node_names`, `node_ids`, `edge_weight` (or an `edge_attr` of one column), `directed`,
-        `feature_names` and `feature_contract`. The classes are the labels that occur, unless
+        `feature_names`, `feature_contract`, `trusted` (classes as in `y`, or a bool mask: `y` is
+        confirmed there) and `trusted_random`. A trusted label of a node without a label in `y` is
+        its label. The classes are the labels that occur, unless
         `class_names`, `num_classes` or `class_values` lists them, see `encode_labels`.
         Without a training split, every labelled node outside validation and test trains.
 
@@ -243,21 +286,30 @@ class NodeTask:
         """
         if not isinstance(data, Data):
             raise not_a_graph(data)
-        notes: list[str] = list(field(data, "notes") or ())
+        notes = [str(note) for note in read_names(data, "notes") or ()]
         if labelled:
             y, class_names, label_values = encode_labels(data)
+            trusted, random = read_trusted(data)
+            if trusted is not None:
+                y = torch.where(y >= 0, y, trusted)
             if note := misspelling_note(data):
                 notes.append(note)
         else:
-            y, class_names = torch.full((_count_nodes(data),), -1), ()
-            label_values = np.empty(0, dtype=np.int64)
+            y, class_names, label_values = no_labels(data)
+            trusted = random = None
         n = y.numel()
         node_names = read_names(data, "node_names", n)
         if labelled:
             train, val = _given_splits(data, y, node_names, notes)
-            _check_training_labels(y[train], class_names, notes)
+            learnt = y if trusted is None else torch.where(trusted >= 0, trusted, y)
+            _check_training_labels(learnt[train], class_names, notes)
+            if trusted is not None and (outside := int(((trusted >= 0) & ~(train | val)).sum())):
+                notes.append(
+                    f"{outside} trusted labels outside training and validation are not used."
+                )
         else:
             train = val = torch.zeros(n, dtype=torch.bool)
+        trusted, random = _kept_trusted(trusted, random, train | val)
         edges = undirected_edges(data, n, notes, weights=weights)
         x = node_features(data, edges.index, n, node_names, notes)
         task = cls(
@@ -275,6 +327,8 @@ class NodeTask:
             edge_weight=edges.weight,
             edge_is_given=edges.is_given,
             contract=_feature_contract(data, x.size(1)),
+            trusted=trusted,
+            trusted_random=random,
         )
         if "indptr" in data and was_checked(data, "edge_index"):
             vars(task)["indptr"] = data.indptr  # as if it had been computed
@@ -294,6 +348,15 @@ class NodeTask:
     def from_tables(cls, nodes: pd.DataFrame, edges: pd.DataFrame, **options: Any) -> NodeTask:
         """Check two pandas tables; the arguments are those of `erase.from_tables`."""
         return cls.from_data(from_tables(nodes, edges, **options))
+
+
+def _kept_trusted(
+    trusted: Tensor | None, random: Tensor | None, known: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the trusted labels of the nodes `known` [N] bool, and which of them are random."""
+    if trusted is None or not bool((kept := (trusted >= 0) & known).any()):
+        return None, None
+    return trusted.where(kept, -1), None if random is None else random & kept
 
 
 def _check_training_labels(seen: Tensor, class_names: Sequence[str], notes: list[str]) -> None:
@@ -316,37 +379,28 @@ def _check_training_labels(seen: Tensor, class_names: Sequence[str], notes: list
         notes.append(f"No training node has the class {', '.join(absent[:5])}{more}.")
 
 
-def _count_nodes(data: Data) -> int:
-    """Return N of a graph that need not have labels."""
-    for name in ("num_nodes", "x", "y", "node_ids", "node_names"):
-        value = field(data, name)
-        if value is not None:
-            return int(value) if name == "num_nodes" else len(value)
-    raise EraseError(
-        "the number of nodes", "neither num_nodes nor x", "Set data.num_nodes, or give features."
-    )
-
-
 def _node_ids(data: Data, n: int) -> Sequence[Any] | None:
     ids = field(data, "node_ids")
-    if ids is not None and len(ids) != n:
+    if ids is not None and length(ids, "node_ids") != n:
         raise EraseError(f"{n} node_ids, one each", f"{len(ids)}", "Correct data.node_ids.")
-    return None if ids is None else tuple(ids)
+    if ids is None or isinstance(ids, Names):
+        return ids
+    return tuple(written(to_ids(ids)))
 
 
 def _feature_contract(data: Data, width: int) -> FeatureContract:
     given = field(data, "feature_contract")
+    contract: FeatureContract | None = given
+    if given is not None and not isinstance(given, FeatureContract):
+        contract = FeatureContract.from_dict(given)
+    reading = {} if contract is None else contract.reading
     if not has_features(data):
-        return FeatureContract(width, "edges")
-    contract = FeatureContract.from_dict(given) if isinstance(given, dict) else given
+        return FeatureContract(width, "edges", reading=reading)
     if contract is not None and contract.width == width:
         return contract
     names = read_names(data, "feature_names", width)
-    return FeatureContract(width, names=None if names is None else tuple(names))
-
-
-def _of_table(contract: FeatureContract | None) -> FeatureContract | None:
-    return contract if contract is not None and contract.columns else None
+    kept = None if names is None else tuple(names)
+    return FeatureContract(width, names=kept, reading=reading)
 
 
 def fingerprint(tasks: Sequence[NodeTask]) -> str:
@@ -359,6 +413,7 @@ def fingerprint(tasks: Sequence[NodeTask]) -> str:
         parts.append(tasks[0].edge_weight)
     for task in tasks:
         parts += [task.y, task.train_mask, task.val_mask]
+        parts += [each for each in (task.trusted, task.trusted_random) if each is not None]
     for tensor in parts:
         digest.update(str(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().numpy().reshape(-1).view("u1").data)  # not copied

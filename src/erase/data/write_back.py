@@ -28,11 +28,13 @@ class Corrections:
         given: [N] class before, -1 where unknown.
         clean: [N] class after, -1 where removed or unknown.
         class_names: K names, for a class that no given label has.
+        merged: whether misspelt names were merged: they become the usual spelling.
     """
 
     given: NDArray[np.int64]
     clean: NDArray[np.int64]
     class_names: Sequence[str]
+    merged: bool = False
 
     def cells(self, written: Sequence[Any]) -> dict[int, Any]:
         """Return the new cell of each changed row; None removes a label.
@@ -46,8 +48,13 @@ class Corrections:
         usual: dict[int, Any] = dict(enumerate(self.class_names))
         usual |= {k: found.most_common(1)[0][0] for k, found in counts.items()}
         usual[-1] = None
-        rows = np.flatnonzero(self.given != self.clean).tolist()
-        return {row: usual[int(self.clean[row])] for row in rows}
+        cells = {row: usual[k] for row, k in enumerate(self.clean.tolist())}
+        is_changed = self.given != self.clean
+        return {
+            row: cell
+            for row, cell in cells.items()
+            if is_changed[row] or (self.merged and cell is not None and cell != written[row])
+        }
 
 
 def check_target(graph: Path, target: Path) -> Path:

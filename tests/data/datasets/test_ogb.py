@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import forked
 from data.test_folder import same_graph
 from erase.data.datasets import load_dataset, write_dataset
 from erase.data.files import read_graph
@@ -179,16 +179,8 @@ def test_a_fresh_process_uses_neither_the_network_nor_the_keyboard(
         "    probe.asked.append(arguments)\n"
         "    return False, None\n"
     )
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", FRESH_PROCESS],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = forked.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{FRESH_PROCESS}")
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "before": [],  # ogb is imported only when it is needed
         "nodes": 6,

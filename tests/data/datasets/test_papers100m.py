@@ -158,8 +158,9 @@ def test_no_array_is_ever_held_as_a_whole(
     papers: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(papers100m, "BLOCK", 2**12)
-    monkeypatch.setattr("erase.data.folder.BLOCK", 2**12)
-    monkeypatch.setattr("erase.data.folder.LARGEST_BUCKET", 2**12)
+    for module in ("folder", "edge_sorter"):
+        monkeypatch.setattr(f"erase.data.{module}.BLOCK", 2**12)
+    monkeypatch.setattr("erase.data.edge_sorter.LARGEST_BUCKET", 2**12)
     edges = np.random.default_rng(0).integers(0, N, (2, 2**18))  # 4 MiB
     papers(edge_index=edges)
     tracemalloc.start()

@@ -189,6 +189,8 @@ def dataset_name(graph: str) -> str | None:
     >>> dataset_name("PubMed"), dataset_name("data/pubmed.npz")
     ('pubmed', None)
     """
+    if not isinstance(graph, str):
+        raise EraseError("the name of a dataset or a file", repr(graph), "Pass a text.")
     return graph.lower() if graph.lower() in DATASETS else None
 
 
