@@ -273,7 +273,7 @@ def test_a_small_class_is_factored_on_its_own_side(monkeypatch: pytest.MonkeyPat
     assert seen == [5, 20, 20]
 
 
-def test_gamma_is_one_unless_said_otherwise() -> None:
+def test_gamma_is_one_by_default() -> None:
     z, membership = torch.randn(20, 6), torch.arange(20) % 3
     reduction, rate, class_rate = rate_reduction(z, membership, 3, eps2=0.1)
     torch.testing.assert_close(reduction, rate - class_rate)

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu, normalize, relu
 from torch_geometric.nn import GATConv, GCNConv, GraphConv, SAGEConv
 
-from conftest import edge_lists, edge_weights
 from erase.errors import EraseError
 from erase.nn.encoders import ENCODERS, Encoder, Features, GATLayer, GCNLayer, SAGELayer, activate
 from erase.nn.sparse import Graph
+from graphs import edge_lists, edge_weights
 
 
 def stream(seed: int = 0) -> torch.Generator:

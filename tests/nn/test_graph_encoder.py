@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
-from conftest import with_weights
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
@@ -16,6 +15,7 @@ from erase.methods.network import NetworkClassifier
 from erase.nn.encoders import ENCODERS, Encoder
 from erase.nn.graph_encoder import GraphEncoder
 from erase.random import torch_stream
+from graphs import with_weights
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "epochs": 4, "lr": 0.01, "device": "cpu"}
 NETWORKS = [name for name, method in METHODS.items() if issubclass(method, NetworkClassifier)]

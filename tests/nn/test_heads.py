@@ -12,8 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from erase.nn import heads
-from erase.nn.heads import HEADS, LinearHead, Regressions, classify, logistic_regression
+from erase.nn.heads import HEADS, LinearHead, classify, logistic_regression
 from erase.training import chunks
 from erase.training.chunks import classify_in_chunks
 from tf32 import Tf32Products, on_a_gpu_that_may_round, switch_allows_tf32
@@ -127,21 +126,6 @@ def test_logistic_regression_alone_survives_products_in_tf32(
     assert products.rounded == 0
 
 
-@pytest.mark.parametrize("collapsed", [False, True], ids=["spread", "collapsed"])
-def test_regressions_with_soft_targets_survive_tf32(collapsed: bool) -> None:
-    z, _, y = representations(350, 96, collapsed)
-    points = normalize(z[0, :350], dim=1)
-    targets, seen = torch.eye(7)[y], torch.ones(1, 350)
-    weight, intercept = Regressions(points.double()).solve(targets.double(), seen.double(), 3.0)
-    best = (points.double() @ weight[0] + intercept[0]).argmax(1)
-    with on_a_gpu_that_may_round() as products:
-        rounded = Regressions(points).solve(targets, seen, 3.0)
-    ours = (points @ rounded[0][0] + rounded[1][0]).argmax(1)
-    assert len(best.unique()) > 1
-    assert float((ours == best).float().mean()) >= 0.995
-    assert products.rounded == 0
-
-
 def test_runs_are_solved_independently() -> None:
     first, second = blobs(3, seed=0), blobs(3, seed=1)
     together = classify(
@@ -191,100 +175,6 @@ def test_length_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize(("n", "d"), [(30, 40), (200, 12)])
-@pytest.mark.parametrize("strength", [0.01, 0.3, 3.0])
-def test_regressions_with_soft_targets_reach_scikit_learns_optimum(
-    n: int, d: int, strength: float
-) -> None:
-    """A soft target is a row for every class, weighed; a row that is overlooked weighs nothing."""
-    generator = torch.Generator().manual_seed(n)
-    rows = normalize(torch.randn(n, d, generator=generator), dim=1)
-    targets = torch.rand(2, n, 3, generator=generator).pow(4)
-    targets /= targets.sum(2, keepdim=True)
-    seen = (torch.rand(2, n, generator=generator) < 0.7).float()
-    weights, intercepts = Regressions(rows).solve(targets, seen, strength)
-    for run in range(2):
-        theirs = LogisticRegression(C=strength, tol=1e-10, max_iter=5000)
-        counts = (targets[run] * seen[run, :, None]).numpy()
-        theirs.fit(np.tile(rows.numpy(), (3, 1)), np.repeat([0, 1, 2], n), counts.T.ravel())
-        proba = (rows @ weights[run] + intercepts[run]).softmax(1)
-        np.testing.assert_allclose(proba, theirs.predict_proba(rows.numpy()), atol=5e-3)
-    again = Regressions(rows).solve(targets, seen, strength, (weights + 0.1, intercepts))
-    for ours, before in zip(again, (weights, intercepts), strict=True):
-        torch.testing.assert_close(ours, before, atol=0.05, rtol=0.05)
-
-
-def test_regressions_know_no_class_that_they_have_not_seen() -> None:
-    rows = torch.eye(4)
-    targets = torch.eye(3)[[0, 1, 2, 2]].expand(2, -1, -1)
-    seen = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
-    weights, intercepts = Regressions(rows).solve(targets, seen, 1.0)
-    proba = (rows @ weights + intercepts).softmax(2)
-    assert bool((proba[0, :, 2] == 0).all())
-    assert bool((proba[1, 2:, 2] > 0.5).all())
-
-
-def watch_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that will tell the number of rows in every step of regressions."""
-    sizes: list[int] = []
-    pull = heads._pull
-
-    def watched(factor: Tensor, *parts: Any) -> Tensor:
-        sizes.append(factor.shape[1])
-        return pull(factor, *parts)
-
-    monkeypatch.setattr(heads, "_pull", watched)
-    return sizes
-
-
-def test_of_very_many_rows_a_sample_gives_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    (rows,), (y,) = blobs(3, n=400)
-    rows = normalize(rows, dim=1)
-    targets = torch.eye(3)[y][None]
-    seen = torch.ones(1, len(y))
-    sizes = watch_rows(monkeypatch)
-    expected, _ = Regressions(rows).solve(targets, seen, 1.0)
-    alone, sizes[:] = sizes.count(1200), []
-    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
-    found, _ = Regressions(rows).solve(targets, seen, 1.0)
-    assert sizes[0] == 150
-    assert 1 <= sizes.count(1200) < alone
-    torch.testing.assert_close(found, expected, atol=0.15, rtol=0.05)
-
-
-@pytest.mark.parametrize("warm", [False, True])
-def test_of_many_rows_those_that_are_overlooked_cost_nothing(
-    warm: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (rows,), (y,) = blobs(3, n=60)
-    rows = normalize(rows, dim=1)
-    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
-    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
-    start = (torch.ones(2, rows.shape[1], 3), torch.zeros(2, 1, 3)) if warm else None
-    expected = Regressions(rows).solve(targets, seen, 1.0, start)
-    sizes = watch_rows(monkeypatch)
-    monkeypatch.setattr(heads, "_MANY_ROWS", 150)
-    found = Regressions(rows).solve(targets, seen, 1.0, start)
-    assert set(sizes) == {72, 108}
-    ours, theirs = ((rows @ weights + b).softmax(2) for weights, b in (found, expected))
-    torch.testing.assert_close(ours, theirs, atol=0.01, rtol=0.0)
-    sizes.clear()
-    Regressions(rows).solve(targets, (seen + seen.flip(1)).clamp(max=1), 1.0, start)
-    assert set(sizes) == {180}  # most of them count
-
-
-def test_regressions_in_blocks_are_those_of_all_rows_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (rows,), (y,) = blobs(3, n=20)
-    targets = torch.eye(3)[y].expand(2, -1, -1)
-    seen = (torch.arange(2 * len(y)) % 7 > 0).float().view(2, -1)
-    expected = Regressions(rows).solve(targets, seen, 1.0)
-    monkeypatch.setattr(heads, "_AT_ONCE", 50)  # 8 of 60 rows
-    for ours, theirs in zip(Regressions(rows).solve(targets, seen, 1.0), expected, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
-
-
 class InThrees:
     """Representations [1, N, D] that come three rows at a time."""
 
@@ -328,53 +218,3 @@ def test_of_very_many_examples_every_nth_is_enough(monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(found, expected)
     monkeypatch.setattr(chunks, "ENOUGH_EXAMPLES", 100)
     assert not torch.equal(found, classify_in_chunks(LinearHead(1, 20, 4), InThrees(z), rows, y[0]))
-
-
-@pytest.mark.parametrize("strength", [0.3, 3.0])
-def test_apart_each_regression_is_its_own_and_as_close_as_all_of_them(
-    strength: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heads, "_MANY_ROWS", 10)
-    (rows,), (y,) = blobs(3, n=60)
-    rows = normalize(rows, dim=1)
-    targets = torch.eye(3)[torch.stack([y, y.flip(0)])]
-    seen = (torch.arange(2 * len(y)).view(2, -1) % 5 < torch.tensor([[2], [3]])).float()
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(2, rows.shape[1], 3, generator=generator), torch.zeros(2, 1, 3)
-    found = Regressions(rows).solve(targets, seen, strength, start)
-    for run, own in enumerate(seen.bool()):
-        ours = [part[run, None] for part in found]
-        problem = targets[run, None, own], torch.ones(1, int(own.sum())), strength
-        near = start[0][run, None], start[1][run, None]
-        expected = Regressions(rows[own], len(rows)).solve(*problem, near)
-        assert all(map(torch.equal, ours, expected))
-        closer = Regressions(rows[own]).solve(*problem, near)
-        assert not torch.equal(ours[0], closer[0])
-        torch.testing.assert_close(ours[0], closer[0], atol=0.3, rtol=0.1)
-
-
-def test_few_rows_share_a_matrix_even_where_most_are_overlooked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (rows,), (y,) = blobs(3, n=60)
-    sizes = watch_rows(monkeypatch)
-    seen = (torch.arange(len(y)) % 5 < 2).float()[None]
-    Regressions(rows).solve(torch.eye(3)[y][None], seen, 1.0)
-    assert set(sizes) == {180}
-
-
-def test_the_start_of_very_many_rows_weighs_labels_as_all_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    solved: list[tuple[int, float]] = []
-    solve = Regressions.solve
-
-    def watched(self: Regressions, *how: Any) -> tuple[Tensor, Tensor]:
-        solved.append((len(self.rows), how[2]))
-        return solve(self, *how)
-
-    monkeypatch.setattr(Regressions, "solve", watched)
-    monkeypatch.setattr(heads, "_MANY_ROWS", 60)
-    (rows,), (y,) = blobs(3, n=60)
-    Regressions(rows).solve(torch.eye(3)[y][None], torch.ones(1, 180), 0.5)
-    assert solved == [(180, 0.5), (60, 1.5)]

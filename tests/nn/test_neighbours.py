@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conftest import LargestTensor, brute_force_neighbours, clusters, full
 from erase.nn import neighbours
 from erase.nn.neighbours import nearest, nearest_graph
+from graphs import LargestTensor, brute_force_neighbours, clusters, full
 from tf32 import on_a_gpu_that_may_round
 
 Floats = NDArray[np.float64]

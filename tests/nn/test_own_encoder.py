@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GAT, GCN, GCNConv
 
-from conftest import edge_weights
 from erase.errors import EraseError
 from erase.nn.encoders import Features, activate
 from erase.nn.own_encoder import OwnEncoder
 from erase.nn.sparse import Graph
+from graphs import edge_weights
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

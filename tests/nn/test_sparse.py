@@ -8,8 +8,8 @@ from torch import Tensor
 from torch_geometric.nn.models import LabelPropagation
 from torch_geometric.utils import softmax as pyg_softmax
 
-from conftest import dense_adjacency, edge_lists, edge_weights
 from erase.nn.sparse import Graph, Normalisation, Pattern, attend, propagate, sparse_product
+from graphs import dense_adjacency, edge_lists, edge_weights
 
 
 def dense_normalised(adjacency: Tensor, how: Normalisation) -> Tensor:
@@ -158,6 +158,18 @@ def test_restarts_are_pygs_label_propagation_on_a_hub_too() -> None:
     assert 0 < float(ours[10].sum()) < 1
 
 
+@pytest.mark.parametrize("entries", [0, 40])
+def test_weighted_sums_of_rows_are_the_product(entries: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    keys = torch.randperm(12 * 9, generator=generator)[:entries].sort().values
+    pattern = Pattern.from_coordinates(keys // 9, keys % 9, (12, 9))  # some rows are empty
+    values, dense = torch.randn(entries, generator=generator), torch.randn(5, 9).T  # not contiguous
+    expected = pattern.matmul(values, dense)
+    torch.testing.assert_close(pattern.sum_rows(values, dense), expected)
+    exact = pattern.sum_rows(values.double(), dense.double())
+    torch.testing.assert_close(exact, expected.double(), atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_many_labels_spread_a_few_columns_at_a_time(
     monkeypatch: pytest.MonkeyPatch, restart: bool
@@ -169,13 +181,13 @@ def test_many_labels_spread_a_few_columns_at_a_time(
     together = propagate(*operator, labels, keep=0.4, steps=3, restart=restart)
     monkeypatch.setattr("erase.nn.sparse._LABELS_AT_ONCE", 9)  # two columns of four nodes
     products: list[tuple[int, ...]] = []
-    matmul = Pattern.matmul
+    sum_rows = Pattern.sum_rows
 
     def watched(self: Pattern, values: Tensor, dense: Tensor) -> Tensor:
         products.append(tuple(dense.shape))
-        return matmul(self, values, dense)
+        return sum_rows(self, values, dense)
 
-    monkeypatch.setattr(Pattern, "matmul", watched)
+    monkeypatch.setattr(Pattern, "sum_rows", watched)
     apart = propagate(*operator, labels, keep=0.4, steps=3, restart=restart)
     torch.testing.assert_close(apart, together)
     assert set(products) == {(4, 2)}

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from conftest import two_communities
 from erase.data.files import save_arrays
 from erase.data.task import NodeTask
 from erase.methods import METHODS
@@ -18,6 +17,7 @@ from erase.methods.erase_large import SampledErase
 from erase.methods.network import BatchLearner
 from erase.training import chunks
 from erase.training.processes import average_gradients, joined, rank
+from graphs import two_communities
 
 
 def first_gradient(name: str, settings: dict[str, Any]) -> dict[str, torch.Tensor]:

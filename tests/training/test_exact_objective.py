@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from conftest import LargestTensor, edge_lists, edge_weights, two_communities, with_weights
-from erase.data.files import save_arrays
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import ERASE
 from erase.nn.encoders import ENCODERS, Encoder, Features
 from erase.nn.sparse import Graph
 from erase.training.chunks import RecomputedPass
+from graphs import (
+    LargestTensor,
+    edge_lists,
+    edge_weights,
+    interrupt_and_resume,
+    two_communities,
+    with_weights,
+)
 from tf32 import is_in_backward, on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {
@@ -93,7 +99,7 @@ def test_a_fit_is_that_of_the_whole_graph(
 ) -> None:
     if change == {"weights": True}:
         communities, change = with_weights(communities), {}
-    shared = {"encoder": encoder, "dropout": 0.0} | change
+    shared = {"encoder": encoder, "dropout": 0.0, "epochs": 3} | change
     whole = ERASE(**(SMALL | shared)).fit(communities)
     chunks = ERASE(**(CHUNKS | shared)).fit(communities)
     for ours, theirs in zip(chunks.history_, whole.history_, strict=True):
@@ -139,23 +145,9 @@ def test_gradients_are_computed_in_full_precision(communities: Data) -> None:
         assert products.rounded == 0
 
 
-def test_a_killed_run_resumes_to_the_same_result(
-    communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+def test_a_killed_run_resumes_to_the_same_result(communities: Data, tmp_path: Path) -> None:
     whole = ERASE(**CHUNKS).fit(communities)
-    path = tmp_path / "run.safetensors"
-
-    def stop(*arguments: Any) -> None:
-        save_arrays(*arguments)
-        if arguments[2]["epoch"] == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("erase.training.loop.save_arrays", stop)
-        with pytest.raises(KeyboardInterrupt):
-            ERASE(**CHUNKS).fit(communities, checkpoint=path)
-    resumed = ERASE(**CHUNKS).fit(communities, checkpoint=path, resume=True)
+    resumed = interrupt_and_resume(ERASE(**CHUNKS), communities, tmp_path / "run.safetensors")
     assert resumed.history_ == whole.history_
     np.testing.assert_array_equal(resumed.transform(), whole.transform())
 

@@ -6,16 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from conftest import two_communities
+import forked
 from erase.data.files import load_arrays, write_graph
 from erase.methods import METHODS
 from erase.methods.network import NetworkClassifier
+from graphs import two_communities
 
 SMALL: dict[str, Any] = {
     "hidden": 16,
@@ -49,39 +53,47 @@ CASES = {
 
 
 def run(folder: Path, processes: int) -> None:
-    """Train all cases by so many processes."""
+    """Train all cases with several processes, which find each other as under torchrun."""
     folder.mkdir()
     (folder / "cases.json").write_text(json.dumps(CASES))
-    script = [str(Path(__file__).parent / "ranks.py"), str(folder / "cases.json"), str(folder)]
-    torchrun = [
-        *("-m", "torch.distributed.run", "--nproc-per-node", str(processes)),
-        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),
-    ]
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, *(torchrun if processes > 1 else []), *script],
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    where = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port), "OMP_NUM_THREADS": "1"}
+    where |= {"WORLD_SIZE": str(processes), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    outs = [folder / f"process {rank}" for rank in range(processes)]
+    code = (Path(__file__).parent / "ranks.py").read_text()
+    started = []
+    for rank, out in enumerate(outs):
+        out.mkdir()
+        own = where | {"RANK": str(rank)}
+        paths = (str(folder / "cases.json"), str(folder))
+        started.append(forked.start(code, *paths, out=out, environment=own))
+    for process, out in zip(started, outs, strict=True):
+        process.join()
+        assert process.exitcode == 0, (out / "stderr").read_text()[-3000:]
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Return the folder of what a number of processes gave; they run when first asked for."""
     folder = tmp_path_factory.mktemp("ranks")
-    for processes in (1, 2, 3):
+
+    @cache
+    def of(processes: int) -> Path:
         run(folder / str(processes), processes)
-    return folder
+        return folder / str(processes)
+
+    return of
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("processes", [2, 3])
-def test_many_processes_train_as_one(answers: Path, case: str, processes: int) -> None:
+@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_many_processes_train_as_one(
+    answers: Callable[[int], Path], case: str, processes: int
+) -> None:
     """80 nodes, 40 of them training: neither batches nor chunks are divisible by 3."""
-    alone, _ = load_arrays(answers / "1" / f"{case} 0.safetensors")
+    alone, _ = load_arrays(answers(1) / f"{case} 0.safetensors")
     for rank in range(processes):
-        shared, _ = load_arrays(answers / str(processes) / f"{case} {rank}.safetensors")
+        shared, _ = load_arrays(answers(processes) / f"{case} {rank}.safetensors")
         assert set(shared) == set(alone)
         for name, value in alone.items():
             if name.startswith(("gradient/", "watched/", "history")):
@@ -89,7 +101,7 @@ def test_many_processes_train_as_one(answers: Path, case: str, processes: int) -
                 torch.testing.assert_close(shared[name], value, rtol=1e-4, atol=scale, msg=name)
         torch.testing.assert_close(shared["proba"], alone["proba"], rtol=0, atol=2e-2)
     first, last = (
-        load_arrays(answers / str(processes) / f"{case} {rank}.safetensors")[0]
+        load_arrays(answers(processes) / f"{case} {rank}.safetensors")[0]
         for rank in (0, processes - 1)
     )
     for name, value in first.items():

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch_geometric
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor
 from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
 
-from conftest import edge_lists
 from erase.nn.sparse import Graph
-from erase.training.sampling import CompiledSampler, CSRSampler, SampledNeighbours
+from erase.training.sampling import CSRSampler, SampledNeighbours
+from graphs import edge_lists
 
 
 def stream(seed: int = 0) -> torch.Generator:
@@ -120,40 +121,17 @@ def test_no_global_random_number_is_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-class FakePygLib:
-    """Stands for the compiled function: draws from torch's global generator, as it does."""
+def test_samples_are_the_same_where_pyg_lib_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its compiled sampler would draw others, so it is never called."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[Tensor, Tensor]] = []
+    def batches() -> list[list[int]]:
+        around = SampledNeighbours(
+            star(50), torch.arange(51), batch_size=10, num_neighbors=[5, 3], stream=stream()
+        )
+        return [sample.nodes.tolist() for sample in around]
 
-    def neighbor_sample(
-        self, colptr: Tensor, row: Tensor, seed: Tensor, num_neighbors: list[int], *_: Any
-    ) -> tuple[Any, ...]:
-        self.calls.append((colptr, row))
-        ours = CSRSampler.__new__(CSRSampler)
-        ours._indptr, ours._neighbours = colptr, row
-        ours._num_neighbors, ours._stream = tuple(num_neighbors), torch.default_generator
-        ours._place = torch.full((colptr.numel() - 1,), -1)
-        out = drawn(ours, seed)
-        return out.row, out.col, out.node, out.edge, out.num_sampled_nodes, out.num_sampled_edges
-
-
-def test_pygs_compiled_sampler_draws_from_our_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = FakePygLib()
-    monkeypatch.setattr("torch_geometric.typing.WITH_PYG_LIB", True)
-    monkeypatch.setattr(torch.ops, "pyg", library, raising=False)
-    graph = star(9)
-    before = torch.get_rng_state()
-    sampler = CompiledSampler(graph, (2, 2), stream(4))
-    inputs = NodeSamplerInput(input_id=None, node=torch.tensor([0, 3]))
-    first, second = (sampler.sample_from_nodes(inputs) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), before)
-    again = CompiledSampler(graph, (2, 2), stream(4)).sample_from_nodes(inputs)
-    assert torch.equal(first.node, again.node)
-    assert not torch.equal(first.node, second.node)
-    colptr, row = library.calls[0]
-    assert row.data_ptr() == graph.edge_index[1].data_ptr()  # not a copy
-    assert torch.equal(colptr, graph.indptr)
-    before_batches = len(library.calls)
-    batches()
-    assert len(library.calls) == before_batches + 3  # the loader takes it where it is there
+    before = batches()
+    for module in (torch_geometric.typing, torch_geometric.sampler.neighbor_sampler):
+        for name in ("WITH_PYG_LIB", "WITH_TORCH_SPARSE"):
+            monkeypatch.setattr(module, name, True, raising=False)
+    assert batches() == before

@@ -154,6 +154,15 @@ class Layer(nn.Module, ABC):
         weighted: bool = False,
     ) -> None:
         super().__init__()
+        self.heads = heads
+        self.weighted = weighted
+        self._draw_weights(in_width, out_width, streams)
+        # zero: a random one outweighs features whose rows sum to 1
+        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
+
+    @abstractmethod
+    def _draw_weights(self, in_width: int, out_width: int, streams: Streams) -> None:
+        """Draw the initial weights of all runs."""
 
     @abstractmethod
     def message(self, x: Features | Tensor) -> Messages:
@@ -184,31 +193,20 @@ class GATLayer(Layer):
     node's weights.
     """
 
-    def __init__(
-        self,
-        in_width: int,
-        out_width: int,
-        heads: int,
-        streams: Streams,
-        *,
-        weighted: bool = False,
-    ) -> None:
-        super().__init__(in_width, out_width, heads, streams)
-        if out_width % heads:
+    def _draw_weights(self, in_width: int, out_width: int, streams: Streams) -> None:
+        if out_width % self.heads:
             raise EraseError(
                 "a width that the attention heads divide",
-                f"width {out_width} with {heads} heads",
+                f"width {out_width} with {self.heads} heads",
                 "Change hidden or heads so that one divides the other.",
             )
-        self.heads = heads
+        per_head = (self.heads, out_width // self.heads)
         self.weight = _glorot(streams, in_width, out_width)  # [R, F, H·C]
-        self.source = _glorot(streams, heads, out_width // heads)  # [R, H, C]
-        self.target = _glorot(streams, heads, out_width // heads)
-        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
-        if weighted:
+        self.source = _glorot(streams, *per_head)  # [R, H, C]
+        self.target = _glorot(streams, *per_head)
+        if self.weighted:
             self.edge_weight = _glorot(streams, 1, out_width)  # u of all heads [R, 1, H·C]
-            self.edge = _glorot(streams, heads, out_width // heads)  # e [R, H, C]
-        self.weighted = weighted
+            self.edge = _glorot(streams, *per_head)  # e [R, H, C]
 
     def message(self, x: Features | Tensor) -> Messages:
         """Return xW, or x where one head makes it narrower, and the scores [R, N, 2, H]."""
@@ -264,18 +262,8 @@ class GCNLayer(Layer):
     if there are any.
     """
 
-    def __init__(
-        self,
-        in_width: int,
-        out_width: int,
-        heads: int,
-        streams: Streams,
-        *,
-        weighted: bool = False,
-    ) -> None:
-        super().__init__(in_width, out_width, heads, streams)
+    def _draw_weights(self, in_width: int, out_width: int, streams: Streams) -> None:
         self.weight = _glorot(streams, in_width, out_width)
-        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
     def message(self, x: Features | Tensor) -> Messages:
         """Return xW, or x where that is narrower."""
@@ -296,21 +284,10 @@ class SAGELayer(Layer):
     it is the weighted mean Σ_j w_ij x_j / Σ_j w_ij.
     """
 
-    def __init__(
-        self,
-        in_width: int,
-        out_width: int,
-        heads: int,
-        streams: Streams,
-        *,
-        weighted: bool = False,
-    ) -> None:
-        super().__init__(in_width, out_width, heads, streams)
+    def _draw_weights(self, in_width: int, out_width: int, streams: Streams) -> None:
         bound = in_width**-0.5
         self.neighbours = _uniform(streams, bound, (in_width, out_width))
         self.itself = _uniform(streams, bound, (in_width, out_width))
-        # zero: a random one outweighs features whose rows sum to 1
-        self.bias = nn.Parameter(torch.zeros(len(streams), 1, out_width))
 
     def message(self, x: Features | Tensor) -> Messages:
         """Return xW and xW', or x twice where that is narrower."""

@@ -29,12 +29,8 @@ from erase.nn.sums import AddUp, single_process
 # Most accelerated steps. With fewer examples than dimensions the penalty dominates and some fifteen
 # reach the optimum to float32's precision; with many examples the bound is looser.
 _FEW_EXAMPLES_STEPS, _MANY_EXAMPLES_STEPS = 20, 70
-_SOFT_TARGETS_STEPS = 100
-# The steps end once one is expected to lower the loss by less than this per example: a tight bound
-# for the head, whose optimum is scikit-learn's, and a loose one for soft targets.
-_TIGHT, _LOOSE = 1e-7, 1e-5
-_ABSENT = 1e-3  # a class with less than that of all targets has no example
-_MANY_ROWS = 5_000  # with more than twice as many, a sample of this size gives the start
+# The steps end once one is expected to lower the loss by less than this per example.
+_TIGHT = 1e-7
 _AT_ONCE = 2**20  # logits, 4 MB: on a CPU they stay in its cache
 
 
@@ -104,114 +100,23 @@ def regress_centred(
     return solution[..., :-1].mT, solution[..., -1].masked_fill(absent, -torch.inf)[:, None]
 
 
-class Regressions:
-    """Logistic regressions with soft targets on the same rows: what they share is computed once.
-
-    The steps are those of :func:`_descend`; they end when the solution is close enough to tell
-    classes apart, and a regression may leave out some rows. With very many rows, every n-th row is
-    solved first as a start for all of them; where most rows are left out, each regression has a
-    matrix of its own.
-
-    Args:
-        rows: [n, D].
-        many: size of the set these rows are taken from; None: they are all. The tolerance grows
-            with it.
-    """
-
-    def __init__(self, rows: Tensor, many: int | None = None) -> None:
-        self.rows = rows
-        self._many = len(rows) if many is None else many
-        self._centre = rows.mean(0, keepdim=True)
-        self._z = (rows - self._centre)[None]  # centred: see `logistic_regression`
-        with full_float32():
-            self._gram = self._z.mT @ self._z
-        self._inverses: dict[float, Tensor] = {}
-
-    @full_float32()
-    def solve(
-        self,
-        targets: Tensor,
-        seen: Tensor,
-        strength: float,
-        start: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return weights W [M, D, K] and intercepts [M, 1, K] that minimise C Σ CE + ½‖W‖².
-
-        A class that a regression does not see has intercept −∞.
-
-        Args:
-            targets: [M, n, K] probabilities of classes.
-            seen: [M, n] 1 for rows that count, 0 for rows that are left out.
-            strength: C.
-            start: weights and intercepts of similar regressions, as a warm start.
-        """
-        n, runs = len(self.rows), len(targets)
-        if n > _MANY_ROWS and 2 * int(seen.count_nonzero()) <= runs * n:
-            return self._solve_apart(targets, seen, strength, start)
-        stride = max(1, n // _MANY_ROWS)
-        if start is None and stride > 1:
-            few = Regressions(self.rows[::stride])
-            start = few.solve(targets[:, ::stride], seen[:, ::stride], strength * stride)
-        first = None
-        if start is not None:
-            level = start[1].nan_to_num(neginf=0.0) + self._centre @ start[0]
-            first = torch.cat([start[0], level], 1).permute(2, 0, 1)[None].contiguous()
-        if strength not in self._inverses:
-            one = self._z.new_ones(1, 1)
-            self._inverses[strength] = _inverse_bound(self._gram, one, n, strength)
-        wanted = (targets * seen[..., None]).permute(2, 0, 1)[None].contiguous()  # [1, K, M, n]
-        absent = wanted.sum(3, keepdim=True) < _ABSENT
-        solution = _descend(
-            self._z,
-            wanted,
-            absent,
-            self._inverses[strength],
-            seen=seen,
-            strength=strength,
-            start=first,
-            steps=_SOFT_TARGETS_STEPS,
-            small=_LOOSE * strength * self._many * max(1, self._many // _MANY_ROWS),
-        )[0].permute(1, 2, 0)  # [M, D+1, K]
-        weight = solution[:, :-1].contiguous()
-        intercept = solution[:, -1:] - self._centre @ weight
-        return weight, intercept.masked_fill(absent[0].permute(1, 2, 0), -torch.inf)
-
-    def _solve_apart(
-        self,
-        targets: Tensor,
-        seen: Tensor,
-        strength: float,
-        start: tuple[Tensor, Tensor] | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return what `solve` does, each regression with the rows that count and no other."""
-        n, solved = len(self.rows), []
-        for run, own in enumerate(seen.bool()):
-            near = None if start is None else (start[0][run, None], start[1][run, None])
-            apart, all_of_them = Regressions(self.rows[own], n), seen.new_ones(1, int(own.sum()))
-            solved.append(apart.solve(targets[run, None, own], all_of_them, strength, near))
-        weights, intercepts = (torch.cat(parts) for parts in zip(*solved, strict=True))
-        return weights, intercepts
-
-
-def _inverse_bound(gram: Tensor, penalty: Tensor, total: int, strength: float = 1.0) -> Tensor:
+def _inverse_bound(gram: Tensor, penalty: Tensor, total: int) -> Tensor:
     """Return the inverse of Böhning's bound on the curvature, block by block [R, U+1, U+1].
 
-    (½ C G + p I)⁻¹ for the weights, 2 / (C n) for the intercept, which is not penalised. The bound
-    holds whatever rows are left out.
+    (½ G + p I)⁻¹ for the weights, 2 / n for the intercept, which is not penalised.
 
     Args:
         gram: [R, U, U] G.
         penalty: [R, 1] p.
         total: n.
-        strength: C.
     """
-    bound = 0.5 * strength * gram
+    bound = 0.5 * gram
     bound.diagonal(dim1=-2, dim2=-1).add_(penalty)
     lower = inverse_of_lower(torch.linalg.cholesky_ex(bound).L)
     runs, size, _ = gram.shape
     inverse = gram.new_zeros(runs, size + 1, size + 1)
     inverse[:, :-1, :-1] = lower.mT @ lower
-    inverse[:, -1, -1] = 2 / (strength * total)
+    inverse[:, -1, -1] = 2 / total
     return inverse
 
 
@@ -225,26 +130,22 @@ def _descend(
     small: float,
     gram: Tensor | None = None,
     penalty: Tensor | None = None,
-    seen: Tensor | None = None,
-    strength: float = 1.0,
-    start: Tensor | None = None,
     add_up: AddUp = single_process,
 ) -> Tensor:
-    """Minimise C Σ CE + ½ p ‖W‖² for M regressions on each of R sets of rows [R, K, M, D+1].
+    """Minimise Σ CE + ½ p ‖W‖² for M regressions on each of R sets of rows [R, K, M, D+1].
 
     Accelerated proximal steps under a fixed bound on the curvature; the momentum restarts where a
     step goes uphill. The last column is the intercept.
 
     Note: scikit-learn's solver has the same optimum and is slower. On one CPU thread, 5,000 rows of
     width 256 in 7 classes take 62 ms here and 179 ms with ``LogisticRegression(tol=1e-6)``, which
-    ends as close to the optimum (95 ms with the default, which does not); with soft targets, which
-    it takes as K weighed copies of every row, 30 ms and 671 ms. From 140 to 20,000 rows, widths 256
-    and 512, 7 and 40 classes, the ratios are 0.25 to 0.7 and 0.03 to 0.8. It also has no
-    equivalent for runs and folds in one product, GPUs, and rows of several processes.
+    ends as close to the optimum (95 ms with the default, which does not). From 140 to 20,000 rows,
+    widths 256 and 512, 7 and 40 classes, the ratios are 0.25 to 0.7. It also has no equivalent for
+    runs in one product, GPUs, and rows of several processes.
 
     Args:
         z: [R, n, D] centred rows.
-        wanted: [R, K, M, n] targets; 0 where a row is left out.
+        wanted: [R, K, M, n] targets.
         absent: [R, K, M, 1] classes without an example.
         inverse: of :func:`_inverse_bound`; [R, n+1, n+1] with `gram`.
         steps: most of them.
@@ -252,20 +153,17 @@ def _descend(
             step waits for a GPU.
         gram: [R, n, n] ZZᵀ: solve for A [n, K] of W = ZᵀA, which is less where n < D.
         penalty: [R, 1] p; None: 1.
-        seen: [M, n] 1 for rows that count; None: all.
-        strength: C.
-        start: [R, K, M, D+1], not with `gram`; None: zero.
         add_up: replaces a tensor by its sum over all processes.
     """
     factor = z if gram is None else gram
     weigh = 1.0 if penalty is None else penalty[..., None, None]
     shape = (*wanted.shape[:3], factor.shape[2] + 1)
-    solution = ahead = z.new_zeros(shape) if start is None else start
+    solution = ahead = z.new_zeros(shape)
     push = _momentum(steps, z.device).to(z.dtype)
     age = torch.zeros(shape[0], 1, shape[2], 1, dtype=torch.int64, device=z.device)
     done = torch.zeros_like(age, dtype=torch.bool)
     for _ in range(steps):
-        gradient = strength * _pull(factor, ahead, wanted, absent, seen, gram is not None, add_up)
+        gradient = _pull(factor, ahead, wanted, absent, gram is not None, add_up)
         gradient[..., :-1] += weigh * ahead[..., :-1]
         stepped = ahead - (gradient.flatten(1, 2) @ inverse).view(shape)
         move = stepped - solution
@@ -291,7 +189,6 @@ def _pull(
     ahead: Tensor,
     wanted: Tensor,
     absent: Tensor,
-    seen: Tensor | None,
     dual: bool,
     add_up: AddUp,
 ) -> Tensor:
@@ -304,7 +201,6 @@ def _pull(
         some = slice(first, first + size)
         logits = torch.baddbmm(columns[..., -1:], columns[..., :-1], factor[:, some].mT)
         proba = logits.view(*ahead.shape[:3], -1).masked_fill_(absent, -torch.inf).softmax(1)
-        proba = proba if seen is None else proba.mul_(seen[:, some])
         excess = proba.sub_(wanted[..., some]).flatten(1, 2)
         if dual:
             pull[..., :-1][..., some] = excess

@@ -1,15 +1,16 @@
 """Nearest neighbours by cosine, exact or, for very many rows, nearly so.
 
-The exact search is a chunked product. For more than 50,000 dense rows, the search by centres looks
-only at rows around the nearest centres. One CPU thread, ten neighbours, seconds and recall:
+The exact search is a chunked product. For more than 20,000 dense rows, the search by centres looks
+only at rows around the centres nearest to a row; ``benchmarks/scale.py --only neighbours`` measures
+its time and what it finds. One CPU thread, ten neighbours, seconds and recall of others:
 
-============= ====== ================ =================
-rows × width  exact  centres          pynndescent 0.7
-============= ====== ================ =================
-50,000 × 64   11 s    2 s, recall .91 1 s, recall .98
-100,000 × 64  45 s    5 s, recall .89 3 s, recall .98
-100,000 × 256 96 s    8 s, recall .94 4 s, recall .98
-============= ====== ================ =================
+============= ====== =================
+rows × width  exact  pynndescent 0.7
+============= ====== =================
+50,000 × 64   11 s   1 s, recall .98
+100,000 × 64  45 s   3 s, recall .98
+100,000 × 256 96 s   4 s, recall .98
+============= ====== =================
 
 pynndescent is not used: it compiles for another 31 s in every process, and needs numba and
 llvmlite. Nor is scikit-learn's ``NearestNeighbors``: it breaks ties by rounding, and which of many
@@ -25,13 +26,16 @@ from torch.nn.functional import normalize
 
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Pattern, row_entries
+from erase.nn.sums import AddUp, single_process
 
 NO_NODE = -1
-MOST_ROWS_IN_FULL = 50_000
+MOST_ROWS_IN_FULL = 20_000
 _COSINES_AT_ONCE = 2**22  # 16 MB; with what is made of them, less than 64 MB unless all are equal
 # Cosines closer than that are equal: rounding is a tenth of it in float32.
 _TIES = {torch.float32: 1e-6, torch.float64: 1e-9}
 _FEWEST_ROWS_OF_A_CENTRE, _CENTRES_SEARCHED = 250, 16
+_MOST_ROWS_OF_A_CENTRE = 8  # times the usual number
+_SAMPLED_PER_CENTRE, _CENTRE_STEPS = 64, 3  # of k-means
 
 
 @full_float32()
@@ -80,24 +84,39 @@ def nearest(
     return other, cosine
 
 
-def nearest_graph(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def nearest_graph(
+    x: Tensor,
+    count: int,
+    *,
+    queries: slice | None = None,
+    add_up: AddUp = single_process,
+    overwrite: bool = False,
+) -> tuple[Tensor, Tensor]:
     """Return the symmetric graph of nearest neighbours: its edges [2, M] and their cosines [M].
 
     Each node is joined with the `count` others of highest cosine, if that is positive. Edges have
-    both directions and are sorted. More than 50,000 dense rows are searched by centres, in N^1.5
+    both directions and are sorted. More than 20,000 dense rows are searched by centres, in N^1.5
     time, and some neighbours are missed.
 
     Args:
         x: [N, F], dense or CSR; a row of zeros has no neighbours.
         count: k.
+        queries: of several processes, the rows whose neighbours this one searches; None: all.
+        add_up: replaces a tensor by its sum over all processes.
+        overwrite: whether `x` may be changed, which saves memory.
 
     >>> nearest_graph(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), 1)
     (tensor([[0, 1, 2, 2],
             [2, 2, 0, 1]]), tensor([0.6000, 0.8000, 0.6000, 0.8000]))
     """
     n = x.shape[0]
+    if not count:
+        nothing = torch.empty(2, 0, dtype=torch.int64, device=x.device)
+        return nothing, torch.empty(0, dtype=x.dtype, device=x.device)
     if x.layout == torch.strided and n > MOST_ROWS_IN_FULL:
-        other, cosine = nearly_nearest(x, count)
+        other, cosine = nearly_nearest(
+            x, count, queries=queries, add_up=add_up, overwrite=overwrite
+        )
     else:
         other, cosine = nearest(x, max(0, min(count, n - 1)), positive=True)
     node, place = (other >= 0).nonzero(as_tuple=True)
@@ -110,45 +129,91 @@ def nearest_graph(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 @full_float32()
-def nearly_nearest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def nearly_nearest(
+    x: Tensor,
+    count: int,
+    *,
+    queries: slice | None = None,
+    add_up: AddUp = single_process,
+    overwrite: bool = False,
+) -> tuple[Tensor, Tensor]:
     """Return what ``nearest(x, count, positive=True)`` does, except for some missed neighbours.
 
-    Some rows, one for every few hundred, are centres; every row belongs to the centre of highest
-    cosine, and its neighbours are searched among the rows of that centre and the nearest ones.
-    Where these are many more than usual, most of them nearly equal, only some of them are compared.
-    The centres are drawn from a fixed stream: the same rows give the same result.
+    One centre for every few hundred rows is put amid them by k-means; every row belongs to the
+    centre of highest cosine, and its neighbours are searched among the rows of the centres nearest
+    to it. Where a centre has many more rows than usual, most of them nearly equal, only some of
+    them are compared. The sample that places the centres is drawn from a fixed stream: the same
+    rows give the same result.
 
     Args:
         x: [N, F] dense.
         count: of neighbours of a row.
+        queries: of several processes, the rows whose neighbours this one searches; None: all.
+        add_up: replaces a tensor by its sum over all processes.
+        overwrite: whether `x` may be changed, which saves memory.
     """
     n, tie = x.shape[0], _TIES[x.dtype]
-    unit = normalize(x, dim=1)
+    queries = slice(0, n) if queries is None else queries
+    unit = normalize(x, dim=1, out=x) if overwrite else normalize(x, dim=1)
     rows_of_a_centre = max(_FEWEST_ROWS_OF_A_CENTRE, math.isqrt(n) // 2)
-    drawn = np.random.default_rng(0).permutation(n)[: max(1, n // rows_of_a_centre)]
-    centres = unit[torch.from_numpy(np.sort(drawn)).to(x.device)]
-    blocks = unit.split(max(1, _COSINES_AT_ONCE // len(centres)))
-    owner = torch.cat([(block @ centres.T).argmax(1) for block in blocks])
+    centres = _centres(unit, max(1, n // rows_of_a_centre))
+    searched = min(_CENTRES_SEARCHED, len(centres))
+    nearby = torch.zeros(n, searched, dtype=torch.int32, device=x.device)
+    nearby[queries] = _nearest_centres(unit[queries], centres, searched)
+    add_up(nearby)
     sought = (unit != 0).any(1).nonzero().squeeze(1)
-    order = sought[owner[sought].argsort(stable=True)]
-    members = order.split(owner[sought].bincount(minlength=len(centres)).tolist())
-    most = 4 * _CENTRES_SEARCHED * rows_of_a_centre
-    between = centres @ centres.T
-    between.fill_diagonal_(2.0)  # of equal centres each searches its own rows
-    around = between.topk(min(_CENTRES_SEARCHED, len(centres)), dim=1).indices.tolist()
-    other = torch.full((n, count), NO_NODE, device=x.device)
+    owner = nearby[sought, 0]
+    members = sought[owner.argsort(stable=True)].split(
+        owner.bincount(minlength=len(centres)).tolist()
+    )
+    asked = sought[(sought >= queries.start) & (sought < queries.stop)]
+    visited = nearby[asked].flatten()
+    order = visited.argsort(stable=True)  # by centre, then by row
+    visitors = asked[order // searched].split(visited.bincount(minlength=len(centres)).tolist())
+    other = torch.zeros(n, count, dtype=torch.int64, device=x.device)
+    other[queries] = NO_NODE
     cosine = torch.zeros(n, count, device=x.device)
-    for own, centres_near in zip(members, around, strict=True):
-        pool = torch.cat([members[centre] for centre in centres_near]).sort().values
-        pool = pool[:: max(1, len(pool) // most)]
-        for rows in own.split(max(1, _COSINES_AT_ONCE // max(1, len(pool)))):
-            cosines = unit[rows] @ unit[pool].T
+    for own, rows_near in zip(members, visitors, strict=True):
+        pool = own[:: max(1, len(own) // (_MOST_ROWS_OF_A_CENTRE * rows_of_a_centre))]
+        if not len(pool):
+            continue
+        there = unit[pool].T
+        for rows in rows_near.split(max(1, _COSINES_AT_ONCE // len(pool))):
+            cosines = unit[rows] @ there
             cosines.masked_fill_(rows[:, None] == pool, 0.0)
             found = cosines.topk(min(count, len(pool)), dim=1)
             kept = found.values > tie
-            other[rows, : kept.shape[1]] = pool[found.indices].where(kept, NO_NODE)
-            cosine[rows, : kept.shape[1]] = found.values * kept
+            values = torch.cat([cosine[rows], found.values * kept], 1)
+            nodes = torch.cat([other[rows], pool[found.indices].where(kept, NO_NODE)], 1)
+            best = values.topk(count, dim=1)
+            cosine[rows], other[rows] = best.values, nodes.gather(1, best.indices)
+    add_up(other, cosine)
     return other, cosine
+
+
+def _centres(unit: Tensor, count: int) -> Tensor:
+    """Return `count` directions [count, F], each amid some of the rows: steps of k-means."""
+    order = np.random.default_rng(0).permutation(len(unit))
+    drawn, sampled = order[:count], order[: _SAMPLED_PER_CENTRE * count]
+    centres = unit[torch.from_numpy(np.sort(drawn)).to(unit.device)]
+    sample = unit[torch.from_numpy(np.sort(sampled)).to(unit.device)]
+    for _ in range(_CENTRE_STEPS):
+        owner = _nearest_centres(sample, centres, 1)[:, 0]
+        sums = torch.zeros_like(centres).index_add_(0, owner.long(), sample)
+        length = sums.norm(dim=1, keepdim=True)
+        centres = torch.where(length > 0, sums / length.clamp(min=1e-12), centres)
+    return centres
+
+
+def _nearest_centres(unit: Tensor, centres: Tensor, count: int) -> Tensor:
+    """Return the centres of highest cosine of each row [n, count], the highest first."""
+    nearest = torch.empty(len(unit), count, dtype=torch.int32, device=unit.device)
+    # not joined from a list: each part would keep the freed product before it from being reused
+    size = max(1, _COSINES_AT_ONCE // len(centres))
+    for block, found in zip(unit.split(size), nearest.split(size), strict=True):
+        cosines = block @ centres.T
+        found.copy_(cosines.argmax(1)[:, None] if count == 1 else cosines.topk(count).indices)
+    return nearest
 
 
 class _Cosines:

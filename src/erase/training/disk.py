@@ -3,8 +3,12 @@
 import math
 import mmap
 from tempfile import TemporaryFile
+from weakref import WeakValueDictionary
 
 import torch
+from torch import Tensor
+
+_PAGES: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # by the tensors' addresses
 
 
 class OnDisk:
@@ -20,8 +24,19 @@ class OnDisk:
             file.truncate(size)
             self._pages = mmap.mmap(file.fileno(), size)
         self.tensor = torch.frombuffer(self._pages, dtype=torch.float32).view(shape)
+        _PAGES[self.tensor.data_ptr()] = self._pages
 
     def leave_memory(self) -> None:
         """Drop the pages from memory; they are read from the file when needed."""
-        if hasattr(mmap, "MADV_DONTNEED"):  # elsewhere the system decides
-            self._pages.madvise(mmap.MADV_DONTNEED)
+        _drop(self._pages)
+
+
+def leave_memory(tensor: Tensor) -> None:
+    """Drop the pages of a tensor that an :class:`OnDisk` made; another one stays as it is."""
+    if tensor.device.type == "cpu" and (pages := _PAGES.get(tensor.data_ptr())) is not None:
+        _drop(pages)
+
+
+def _drop(pages: mmap.mmap) -> None:
+    if hasattr(mmap, "MADV_DONTNEED"):  # elsewhere the system decides
+        pages.madvise(mmap.MADV_DONTNEED)

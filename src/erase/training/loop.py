@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import convert
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from erase.data.files import load_arrays, save_arrays
 from erase.data.task import NodeTask, fingerprint
-from erase.errors import EraseError
+from erase.errors import EraseError, damage_errors
 from erase.training.processes import agree, rank
 from erase.training.progress import Progress
 
@@ -389,14 +390,35 @@ class _Checkpoint:
                 f"one of another run in {self.path}",
                 "Repeat the command that was interrupted, or leave out --resume to start anew.",
             )
+        with damage_errors("a whole checkpoint", self.path, "Leave out --resume to start anew."):
+            return self._parse(arrays, metadata, learner)
+
+    def _parse(
+        self, arrays: State, metadata: dict[str, Any], learner: Learner
+    ) -> tuple[int, list[_Run], State]:
+        """Check what a checkpoint holds before the learner gets any of it."""
         groups: dict[str, State] = {"learner": {}, "best": {}}
         for name, value in arrays.items():
             group, _, key = name.partition("/")
             groups[group][key] = value
+            if group == "best" and value.is_floating_point() and bool(value.isnan().any()):
+                raise ValueError(f"NaN in {name}")
+        epoch = convert(metadata["epoch"], int)
+        convert(metadata["runs"], list[_Run])  # to check types: it makes floats of whole numbers
+        runs = [_Run(**run) for run in metadata["runs"]]
+        lengths = {len(run.history) for run in runs}
+        if not runs or max(lengths) != epoch or any(run.best_epoch > epoch for run in runs):
+            raise ValueError("a history of another length")
+        own, best = learner.state(), groups["best"]
+        # moments appear with the first step
+        own = {k: v for k, v in own.items() if not k.startswith("moments/")}
+        shapes = {name: (value.shape, value.dtype) for name, value in own.items()}
+        found = {k: (v.shape, v.dtype) for k, v in groups["learner"].items() if k in own}
+        if found != shapes or any(len(value) != len(runs) for value in best.values()):
+            raise ValueError("a state of other shapes")
         learner.restore(groups["learner"])
         device = next(learner.network.parameters()).device
-        best = {name: value.to(device) for name, value in groups["best"].items()}
-        return metadata["epoch"], [_Run(**run) for run in metadata["runs"]], best
+        return epoch, runs, {name: value.to(device) for name, value in best.items()}
 
 
 def _fingerprint(tasks: Sequence[NodeTask], settings: dict[str, Any]) -> str:

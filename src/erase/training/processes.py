@@ -3,7 +3,7 @@
 Every process has the whole graph and the same random streams, so all have the same batch; each
 computes some of its rows. What depends on all rows is summed or gathered, and gradients are
 averaged, so a process multiplies the gradient of its own rows by the number of processes. All take
-the same steps and hold the same weights.
+the same steps and hold the same weights. Methods without batches divide the rows of features.
 """
 
 import os
@@ -90,7 +90,59 @@ def add_up(*tensors: Tensor) -> None:
     """Replace each tensor by its sum over all processes."""
     if count() > 1:
         for tensor in tensors:
-            dist.all_reduce(tensor)
+            if _on_gpus() and not tensor.is_cuda:
+                moved = tensor.cuda()
+                dist.all_reduce(moved)
+                tensor.copy_(moved)
+            else:
+                dist.all_reduce(tensor)
+
+
+def own_stretch(total: int) -> slice:
+    """Return the stretch of `total` rows or columns that belongs to this process."""
+    return slice(rank() * total // count(), (rank() + 1) * total // count())
+
+
+def gather_columns(own: Tensor, total: int, rows: slice, size: int) -> Tensor:
+    """Return the `rows` of a matrix [N, total] of which each process has some columns.
+
+    Args:
+        own: [N, c] this process's columns, those of `own_stretch(total)`.
+        total: columns of all processes.
+        rows: wanted by this process.
+        size: rows that are exchanged at a time.
+    """
+    kept = own.new_empty(rows.stop - rows.start, total)
+    for start in range(0, len(own), size):
+        stop = min(start + size, len(own))
+        whole = own.new_zeros(stop - start, total)
+        whole[:, own_stretch(total)] = own[start:stop]
+        add_up(whole)
+        first, last = max(start, rows.start), min(stop, rows.stop)
+        if first < last:
+            kept[first - rows.start : last - rows.start] = whole[first - start : last - start]
+    return kept
+
+
+def gather_rows(own: Tensor, total: int, size: int, out: Tensor) -> Tensor:
+    """Return a matrix [total, D] of which each process has the rows of `own_stretch(total)`.
+
+    Args:
+        own: [r, D].
+        total: rows of all processes.
+        size: rows that are exchanged at a time.
+        out: [total, D], to be filled.
+    """
+    rows = own_stretch(total)
+    for start in range(0, total, size):
+        stop = min(start + size, total)
+        whole = own.new_zeros(stop - start, own.shape[1])
+        first, last = max(start, rows.start), min(stop, rows.stop)
+        if first < last:
+            whole[first - start : last - start] = own[first - rows.start : last - rows.start]
+        add_up(whole)
+        out[start:stop] = whole
+    return out
 
 
 def agree(values: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 For every node and hop a given number of neighbours is drawn, uniformly and without replacement.
 Neighbours of a node are drawn once in a batch, in the hop after the one that first reaches it.
-PyG's compiled sampler does it where pyg-lib is installed, :class:`CSRSampler` everywhere else.
+:class:`CSRSampler` draws them, on every machine the same; PyG's compiled one would draw others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch_geometric.typing
 from torch import Tensor
 from torch.utils.data import Sampler
 from torch_geometric.data import Data
 from torch_geometric.loader import NodeLoader
-from torch_geometric.sampler import (
-    BaseSampler,
-    NeighborSampler,
-    NodeSamplerInput,
-    SamplerOutput,
-)
+from torch_geometric.sampler import BaseSampler, NodeSamplerInput, SamplerOutput
 
 from erase.nn.sparse import Graph, ragged
 
@@ -62,11 +56,7 @@ class SampledNeighbours:
         num_neighbors: Sequence[int],
         stream: torch.Generator,
     ) -> None:
-        sampler = (
-            CompiledSampler(graph, num_neighbors, stream)
-            if torch_geometric.typing.WITH_PYG_LIB
-            else CSRSampler(graph, num_neighbors, stream)
-        )
+        sampler = CSRSampler(graph, num_neighbors, stream)
         self._loader = NodeLoader(
             Data(num_nodes=graph.num_nodes, edge_index=torch.empty(2, 0, dtype=torch.int64)),
             sampler,
@@ -99,14 +89,7 @@ class _Shuffled(Sampler[list[int]]):
             yield part.tolist()
 
 
-class _NodeSampler(BaseSampler):  # type: ignore[misc]
-    """PyG's interface; a loader of nodes needs only one of its two methods."""
-
-    def sample_from_edges(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("neighbours are sampled around nodes, not around edges")
-
-
-class CSRSampler(_NodeSampler):
+class CSRSampler(BaseSampler):  # type: ignore[misc]
     """PyG's sampler interface on a sorted graph, without compiled extensions or loops over nodes.
 
     Args:
@@ -119,6 +102,10 @@ class CSRSampler(_NodeSampler):
         self._indptr, self._neighbours = graph.indptr, graph.edge_index[1]
         self._num_neighbors, self._stream = tuple(num_neighbors), stream
         self._place = torch.full((graph.num_nodes,), -1)  # in the sample under way; −1: not in it
+
+    def sample_from_edges(self, *_: Any, **__: Any) -> Any:
+        """Refuse: neighbours are sampled around nodes."""
+        raise NotImplementedError("neighbours are sampled around nodes, not around edges")
 
     def sample_from_nodes(self, inputs: NodeSamplerInput) -> SamplerOutput:
         """Return the seeds `inputs.node` and the neighbours drawn for them."""
@@ -175,22 +162,3 @@ class CSRSampler(_NodeSampler):
             taken = (chosen[:, :i] == drawn[:, None]).any(1)
             chosen[:, i] = torch.where(taken, highest, drawn)
         return chosen
-
-
-class CompiledSampler(_NodeSampler):
-    """PyG's own sampler, drawing from a stream of ours; the arguments are those of CSRSampler."""
-
-    def __init__(self, graph: Graph, num_neighbors: Sequence[int], stream: torch.Generator) -> None:
-        empty = Data(num_nodes=graph.num_nodes, edge_index=torch.empty(2, 0, dtype=torch.int64))
-        self._sampler = NeighborSampler(empty, list(num_neighbors))
-        # an undirected graph sorted by row is its own CSC: no copy of it is needed
-        self._sampler.colptr, self._sampler.row = graph.indptr, graph.edge_index[1]
-        self._sampler.perm = None
-        self._stream = stream
-
-    def sample_from_nodes(self, inputs: NodeSamplerInput) -> SamplerOutput:
-        """Return the seeds `inputs.node` and the neighbours drawn for them."""
-        seed = int(torch.randint(2**62, (), generator=self._stream))
-        with torch.random.fork_rng(devices=[]):  # it draws from torch's global generator
-            torch.default_generator.manual_seed(seed)
-            return self._sampler.sample_from_nodes(inputs)
