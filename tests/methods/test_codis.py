@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 from torch_geometric.data import Data
 
-from conftest import random_logits, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods.codis import CoDis, _CoDisLearner, disagreeing_losses, mean_of_smallest
 from erase.random import torch_stream
 from erase.training.graphs import WholeGraph
+from graphs import random_logits, two_communities
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "device": "cpu"}
 
@@ -88,6 +88,14 @@ def test_the_smallest_losses_of_the_peer_are_chosen_in_every_run() -> None:
     expected = [mean_of_chosen(losses[r], peer[r], count) for r, count in enumerate(counts)]
     torch.testing.assert_close(means, torch.stack(expected))
     assert float(means[3]) == pytest.approx(float(losses[3].mean()))
+
+
+def test_nodes_with_a_trusted_label_are_always_chosen() -> None:
+    losses = torch.tensor([[1.0, 2.0, 4.0, 8.0]]).repeat(2, 1)
+    peer = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).repeat(2, 1)
+    always = torch.tensor([[False, False, False, True], [False, True, True, True]])
+    means = mean_of_smallest(losses, peer, torch.tensor([2, 1]), always)
+    torch.testing.assert_close(means, torch.tensor([(8 + 1) / 2, (2 + 4 + 8) / 3]))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Data
 
-from conftest import two_communities, with_weights
 from erase.data.datasets import load_dataset
 from erase.data.files import save_arrays
 from erase.data.noise import corrupt
@@ -32,6 +32,7 @@ from erase.methods.base import (
     resolve_device,
 )
 from erase.methods.network import NetworkClassifier
+from graphs import interrupt_and_resume, two_communities, with_weights
 from tf32 import is_in_backward, on_a_gpu_that_may_round
 
 # small enough for a test; everything else is the default
@@ -41,6 +42,8 @@ SMALL: dict[str, Any] = {
     "heads": 2,
     "epochs": 8,
     "lr": 0.01,
+    "rounds": 1,
+    "folds": 3,
     "device": "cpu",
 }
 NETWORKS = [name for name in sorted(METHODS) if issubclass(METHODS[name], NetworkClassifier)]
@@ -49,6 +52,12 @@ NETWORKS = [name for name in sorted(METHODS) if issubclass(METHODS[name], Networ
 def small(name: str, **changes: Any) -> NodeClassifier:
     known = METHODS[name]().get_params()
     return METHODS[name](**({k: v for k, v in SMALL.items() if k in known} | changes))
+
+
+@cache
+def fitted(name: str) -> NodeClassifier:
+    """Return the method fitted on the graph of `communities`, for tests that only read it."""
+    return small(name).fit(two_communities())
 
 
 @pytest.fixture(params=sorted(METHODS))
@@ -77,7 +86,7 @@ def test_fit_returns_itself_and_predicts_every_node(name: str, communities: Data
 
 
 def test_the_graph_of_the_fit_gets_the_same_answer_again(name: str, communities: Data) -> None:
-    model = small(name).fit(communities)
+    model = fitted(name)
     np.testing.assert_allclose(model.predict_proba(communities), model.predict_proba(), atol=1e-5)
     np.testing.assert_allclose(model.transform(communities), model.transform(), atol=1e-5)
     np.testing.assert_array_equal(model.predict(communities), model.predict())
@@ -100,10 +109,10 @@ def test_edge_weights_of_another_graph_are_those_of_the_fit(
     name: str, communities: Data, tmp_path: Path
 ) -> None:
     weighted = with_weights(communities)
-    model, plain = small(name).fit(weighted), small(name).fit(communities)
+    model, plain = small(name).fit(weighted), fitted(name)
     model.save(tmp_path / "m.safetensors")
-    for fitted in (model, load_model(tmp_path / "m.safetensors")):
-        np.testing.assert_allclose(fitted.predict_proba(weighted), model.predict_proba(), atol=1e-5)
+    for each in (model, load_model(tmp_path / "m.safetensors")):
+        np.testing.assert_allclose(each.predict_proba(weighted), model.predict_proba(), atol=1e-5)
     if not model.uses_edge_weights:
         np.testing.assert_allclose(plain.predict_proba(weighted), plain.predict_proba(), atol=1e-5)
         return
@@ -130,7 +139,7 @@ def test_new_nodes_and_other_graphs_are_predicted_without_training(
 
 
 def test_a_graph_to_predict_needs_no_labels(name: str, communities: Data) -> None:
-    model = small(name).fit(communities)
+    model = fitted(name)
     bare = Data(x=communities.x, edge_index=communities.edge_index)
     if name == "label-propagation":
         with pytest.raises(EraseError, match="label propagation spreads"):
@@ -143,7 +152,7 @@ def test_a_graph_to_predict_needs_no_labels(name: str, communities: Data) -> Non
 
 
 def test_other_features_are_refused(name: str, communities: Data) -> None:
-    model, other = small(name).fit(communities), communities.clone()
+    model, other = fitted(name), communities.clone()
     other.x = communities.x[:, 1:]
     if model.reads_features:
         with pytest.raises(EraseError, match="16 features, as in the fit; got 15"):
@@ -197,7 +206,7 @@ def test_a_network_trained_in_batches_predicts_another_graph(
 
 
 def test_every_epoch_is_recorded(network: str, communities: Data) -> None:
-    model = small(network).fit(communities)
+    model = fitted(network)
     assert [h["epoch"] for h in model.history_] == list(range(1, 9))
     assert 1 <= model.best_epoch_ <= 8
     assert all(np.isfinite(h["loss"]) for h in model.history_)
@@ -209,13 +218,13 @@ def test_it_learns_two_communities(name: str, communities: Data) -> None:
 
 
 def test_same_seed_same_result(name: str, communities: Data) -> None:
-    first, again = (small(name).fit(communities) for _ in range(2))
+    first, again = fitted(name), small(name).fit(communities)
     np.testing.assert_array_equal(first.predict_proba(), again.predict_proba())
     np.testing.assert_array_equal(first.transform(), again.transform())
 
 
 def test_another_seed_another_result(network: str, communities: Data) -> None:
-    first, other = (small(network, seed=s).fit(communities) for s in (0, 1))
+    first, other = fitted(network), small(network, seed=1).fit(communities)
     assert not np.array_equal(first.transform(), other.transform())
 
 
@@ -243,7 +252,7 @@ def test_test_labels_cannot_matter(name: str, communities: Data) -> None:
     shuffled = communities.clone()
     shuffled.y[communities.test_mask] = 1 - shuffled.y[communities.test_mask]
     np.testing.assert_array_equal(
-        small(name).fit(communities).predict_proba(), small(name).fit(shuffled).predict_proba()
+        fitted(name).predict_proba(), small(name).fit(shuffled).predict_proba()
     )
 
 
@@ -264,7 +273,7 @@ def test_a_method_says_whether_validation_labels_train_it(
 
 def test_a_method_says_whether_it_uses_edge_weights(name: str, communities: Data) -> None:
     weighted = with_weights(communities)
-    model, plain = small(name).fit(weighted), small(name).fit(communities)
+    model, plain = small(name).fit(weighted), fitted(name)
     differ = not np.allclose(model.predict_proba(), plain.predict_proba(), atol=1e-5)
     assert differ == model.uses_edge_weights
     what = "used" if model.uses_edge_weights else "ignored"
@@ -336,13 +345,13 @@ def test_class_names_come_back_as_names(name: str, communities: Data) -> None:
     model = small(name).fit(named)
     assert set(model.predict()) <= {"apple", "pear"}
     assert set(model.labels_) <= {"apple", "pear"}
-    assert model.score(named) == small(name).fit(communities).score(communities)
+    assert model.score(named) == fitted(name).score(communities)
 
 
 def test_classes_keep_the_numbers_they_have(name: str, communities: Data, tmp_path: Path) -> None:
     own = communities.clone()
     own.y = torch.tensor([10, 3000])[communities.y]
-    model, usual = small(name).fit(own), small(name).fit(communities)
+    model, usual = small(name).fit(own), fitted(name)
     assert model.classes_.tolist() == [10, 3000]
     assert model.predict_proba().shape == (communities.num_nodes, 2)
     np.testing.assert_array_equal(model.predict(), np.array([10, 3000])[usual.predict()])
@@ -371,7 +380,7 @@ def test_nasty_graphs_are_fine(name: str) -> None:
 
 def test_a_task_and_its_data_give_the_same(name: str, communities: Data) -> None:
     np.testing.assert_array_equal(
-        small(name).fit(communities).predict_proba(),
+        fitted(name).predict_proba(),
         small(name).fit(NodeTask.from_data(communities)).predict_proba(),
     )
 
@@ -389,25 +398,10 @@ def test_sparse_and_dense_features_give_the_same(network: str, communities: Data
 
 
 def test_a_killed_run_resumes_to_the_same_result(
-    network: str, communities: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network: str, communities: Data, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    whole = small(network).fit(communities)
-    path = tmp_path / "run.safetensors"
-    written = 0
-
-    def stop_after_three(*arguments: Any) -> None:
-        nonlocal written
-        save_arrays(*arguments)
-        written += 1
-        if written == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("erase.training.loop.save_arrays", stop_after_three)
-        with pytest.raises(KeyboardInterrupt):
-            small(network).fit(communities, checkpoint=path)
-    resumed = small(network).fit(communities, checkpoint=path, resume=True)
+    whole = fitted(network)
+    resumed = interrupt_and_resume(small(network), communities, tmp_path / "run.safetensors")
     np.testing.assert_array_equal(resumed.predict_proba(), whole.predict_proba())
     np.testing.assert_array_equal(resumed.transform(), whole.transform())
     assert resumed.history_ == whole.history_
@@ -494,21 +488,21 @@ def test_predicting_before_fitting(name: str) -> None:
 def test_score_needs_a_graph_it_can_predict_and_some_test_labels(
     name: str, communities: Data
 ) -> None:
-    model, other = small(name).fit(communities), two_communities(size=3)
+    model, other = fitted(name), two_communities(size=3)
     if model.reads_labels:
         with pytest.raises(EraseError, match="Fit this graph first"):
             model.score(other)
     else:
         right = model.predict(other) == other.y.numpy()
         assert model.score(other) == right[other.test_mask.numpy()].mean()
-    with pytest.raises(EraseError, match="clean labels"):
+    with pytest.raises(EraseError, match="labels to compare predictions with"):
         model.score(corrupt(communities, "pair", 0.1))
 
 
 def test_score_without_a_test_mask_takes_the_nodes_outside_the_splits(
     name: str, communities: Data
 ) -> None:
-    model = small(name).fit(communities)
+    model = fitted(name)
     bare = communities.clone()
     del bare.test_mask
     assert model.score(bare) == model.score(communities)
@@ -530,6 +524,36 @@ def test_many_runs_at_once_equal_their_single_fits(name: str, communities: Data)
         for key, value in alone.fit_.weights.items():
             torch.testing.assert_close(model.fit_.weights[key], value, rtol=1e-2, atol=1e-4)
         np.testing.assert_allclose(model.predict_proba(graph), model.predict_proba(), atol=1e-5)
+
+
+def test_no_trusted_label_is_changed(name: str, communities: Data, tmp_path: Path) -> None:
+    """Trusted labels that contradict the given ones are learnt in their place."""
+    trusted = torch.full_like(communities.y, -1)
+    trusted[:12], trusted[40:46] = 1 - communities.y[:12], communities.y[40:46]
+    known = (trusted >= 0).numpy()
+    graph = communities.clone()
+    graph.trusted = trusted
+    model, plain = small(name).fit(graph), fitted(name)
+    assert model.labels_[known].tolist() == trusted[trusted >= 0].tolist()
+    assert np.abs(model.predict_proba() - plain.predict_proba()).max() > 1e-4
+    (again,) = small(name).fit_many([graph], [0])
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    np.testing.assert_allclose(model.predict_proba(graph), model.predict_proba(), atol=1e-5)
+    model.save(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.safetensors").labels_, model.labels_)
+    if name in NETWORKS:
+        sampled = small(name, batch_size=20, epochs=2).fit(graph)
+        assert sampled.labels_[known].tolist() == trusted[trusted >= 0].tolist()
+
+
+def test_confirmed_labels_are_learnt_as_given_ones_are(name: str, communities: Data) -> None:
+    """Where every given label is right, to confirm some changes no method that ignores doubt."""
+    graph = communities.clone()
+    graph.trusted = (communities.train_mask | communities.val_mask) & (torch.arange(80) % 2 == 0)
+    model, plain = small(name).fit(graph), fitted(name)
+    if name not in ("erase", "codis", "rtgnn", "relabelling"):  # these select or correct labels
+        np.testing.assert_array_equal(model.predict_proba(), plain.predict_proba())
+    assert np.mean(model.predict() == plain.predict()) > 0.9
 
 
 def test_runs_stop_each_on_their_own(network: str, communities: Data) -> None:
@@ -688,7 +712,7 @@ def test_progress_is_shown_when_asked_for(
 
 
 def test_score_leaves_validation_and_unknown_labels_out(name: str, communities: Data) -> None:
-    model = small(name).fit(communities)
+    model = fitted(name)
     truth = communities.clone()
     truth.y = torch.from_numpy(model.predict()).clone()
     del truth.test_mask
@@ -752,8 +776,12 @@ def test_arrays_without_edges_are_refused_with_what_to_use(wrap: Any, communitie
 
 
 def test_labels_beside_a_graph_are_refused(communities: Data) -> None:
-    with pytest.raises(EraseError, match="a graph that holds its labels; got labels beside it"):
+    refused = "a graph that holds its labels; got labels beside it"
+    with pytest.raises(EraseError, match=refused):
         LabelPropagation().fit(communities, communities.y)
+    model: Any = fitted("label-propagation")
+    with pytest.raises(EraseError, match=refused):
+        model.score(communities, communities.y)
 
 
 def test_a_fitted_method_shows_what_was_fitted(

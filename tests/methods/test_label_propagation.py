@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from conftest import dense_adjacency, edge_lists, path_graph, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.label_propagation import LabelPropagation
+from graphs import dense_adjacency, edge_lists, path_graph, two_communities
 
 
 def normalised(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, relu
 from torch_geometric.data import Data
 
-from conftest import random_logits
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -21,6 +20,7 @@ from erase.nn.encoders import Encoder
 from erase.random import torch_stream
 from erase.training.graphs import WholeGraph
 from erase.training.loop import mean_cross_entropy
+from graphs import random_logits
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 4, "device": "cpu"}
 

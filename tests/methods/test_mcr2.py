@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn.functional import relu
 from torch_geometric.data import Data
 
-from conftest import two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods.mcr2 import MCR2, _MCR2Learner
 from erase.random import torch_stream
 from erase.training.graphs import WholeGraph
+from graphs import two_communities
 
 SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "width": 12, "device": "cpu"}
 

@@ -1,8 +1,6 @@
 """Model files: a model applied in another process, equal files, and files that are refused."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import erase
-from conftest import two_communities
+import forked
 from erase.data.files import load_arrays, save_arrays, write_graph
 from erase.errors import EraseError
 from erase.methods import METHODS, NodeClassifier, load_model
+from graphs import two_communities
 
 SMALL: dict[str, Any] = {
     "hidden": 16,
@@ -51,7 +50,8 @@ def test_a_model_is_applied_in_another_process(tmp_path: Path) -> None:
         "for path in folder.glob('*.safetensors'):\n"
         "    numpy.save(path.with_suffix('.npy'), erase.load_model(path).predict_proba(graph))\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    done = forked.run(script, str(tmp_path))
+    assert done.returncode == 0, done.stderr
     for name, model in models.items():
         there = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(there, model.predict_proba(whole), atol=1e-6)
@@ -106,6 +106,19 @@ ENCODER, HEAD = "weights/encoder.first.weight", "weights/head.intercept"
         changed("fit/labels", lambda value: value + 2),
         changed("fit/labels", lambda value: value - 1),
         changed("fit/embedding", lambda value: value * torch.nan),
+        changed("fit/embedding", lambda value: value * torch.inf),
+        changed("fit/proba", lambda value: value * torch.nan),
+        changed("fit/proba", lambda value: value * 2),
+        changed("fit/proba", lambda value: 2 * value - 0.5),
+        changed("classes", [0, 0]),
+        changed("classes", [True, False]),
+        changed("classes", [0, 2**70]),
+        changed("class_names", ["one", "one"]),
+        changed("best_epoch", 99),
+        changed("best_epoch", -1),
+        changed("contract", {"width": 10**13}),
+        in_params("hidden", 10**12),
+        in_params("seed", 10**30),
         changed(ENCODER, lambda value: value[:, :-1]),
         changed(ENCODER, lambda value: value * torch.nan),
         changed(HEAD, lambda value: value[:, :1]),

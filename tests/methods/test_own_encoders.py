@@ -12,10 +12,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GATv2Conv
 
 import erase
-from conftest import with_weights
 from erase.errors import EraseError
 from erase.methods import METHODS, NodeClassifier
 from erase.methods.network import NetworkClassifier
+from graphs import with_weights
 
 OWN = [
     name

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, relu
 from torch_geometric.data import Data
 
-from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods import pignn
@@ -22,6 +21,7 @@ from erase.methods.pignn import PIGNN, _PIGNNLearner, pairwise_losses
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from erase.training.graphs import WholeGraph
+from graphs import LargestTensor, dense_adjacency, edge_lists, two_communities
 from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "device": "cpu"}

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot, relu
 from torch_geometric.data import Data
 
-from conftest import LargestTensor, dense_adjacency, edge_lists, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.methods import rtgnn
@@ -35,6 +34,7 @@ from erase.methods.rtgnn import (
 from erase.nn import neighbours
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
+from graphs import LargestTensor, dense_adjacency, edge_lists, two_communities
 from tf32 import on_a_gpu_that_may_round
 
 SMALL: dict[str, Any] = {"hidden": 8, "predictor": 6, "device": "cpu"}
@@ -195,9 +195,9 @@ def weights_and_targets(
     losses = [-math.log(p[0, i, given[i]]) - math.log(p[1, i, given[i]]) for i in range(n)]
     below = sum(loss < sum(losses) / n for loss in losses) / n
     kept = math.floor(max(1 - forget * progress, below) * n + 1e-9)
-    trusted = sorted(range(n), key=lambda i: losses[i])[:kept]
+    believed = sorted(range(n), key=lambda i: losses[i])[:kept]
     weights, targets = [1.0] * n, list(given)
-    for i in set(range(n)) - set(trusted):
+    for i in set(range(n)) - set(believed):
         first, second = int(p[0, i].argmax()), int(p[1, i].argmax())
         sure = float(p[0, i, first] * p[1, i, second])
         weights[i] = 0.1
@@ -237,7 +237,7 @@ def test_the_labelled_loss_equals_the_loops(
 
 
 def test_the_labelled_loss_by_hand() -> None:
-    """Half way, four of six losses lie below the mean: 4 are trusted, more than ½ · 6."""
+    """Half way, four of six losses lie below the mean: 4 are kept, more than ½ · 6."""
     sure = [0.9, 0.1]
     p = torch.tensor([sure, sure, sure, sure, [0.1, 0.9], [0.5, 0.5]], dtype=torch.float64)
     log_p = torch.stack([p, p])[:, None].log()
@@ -251,7 +251,18 @@ def test_the_labelled_loss_by_hand() -> None:
     assert float(found) == pytest.approx(expected)
 
 
-def test_the_share_of_trusted_labels_is_counted_exactly() -> None:
+def test_a_trusted_label_is_neither_corrected_nor_doubted() -> None:
+    p = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.2, 0.8]], dtype=torch.float64)
+    log_p = torch.stack([p, p])[:, None].log()
+    given, now = torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, dtype=torch.float64)
+    trusted = torch.tensor([[False, True, False]])
+    found = labelled_loss(log_p, given, now, forget=1.0, doubted=0.1, trusted=trusted)
+    # without trust the second would get class 1, as the third does: p1·p2 > ½
+    expected = -2 * (math.log(0.9) + math.log(0.1) + math.log(0.8)) / 3
+    assert float(found) == pytest.approx(expected)
+
+
+def test_the_share_of_kept_labels_is_counted_exactly() -> None:
     """In epoch 136 of 200, 1 − ½ · 0.68 of 50 labels are 33, though floating point says less."""
     assert 50 * (1 - 0.5 * (136 / 200)) < 33
     p = torch.cat([torch.full((20,), 0.99), torch.linspace(0.6, 0.51, 30)]).double()

@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from conftest import dense_adjacency, edge_lists
 from erase.methods.semantics import (
     DenoiseEdges,
     denoise,
@@ -16,6 +15,7 @@ from erase.methods.semantics import (
     semantic_labels,
 )
 from erase.nn.sparse import Graph
+from graphs import dense_adjacency, edge_lists
 from tf32 import on_a_gpu_that_may_round
 
 

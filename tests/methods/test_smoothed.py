@@ -9,13 +9,13 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
-from conftest import path_graph, renumbered, two_communities
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.relabelling.smoothing import Smoother, Smoothing
 from erase.methods.smoothed import SmoothedLogReg
 from erase.nn.sparse import Graph
+from graphs import path_graph, renumbered, two_communities
 
 OPTIONS: dict[str, Any] = {
     "width": 8,

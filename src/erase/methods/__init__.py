@@ -1,9 +1,9 @@
 """METHODS: every method by its name on the command line."""
 
+import os
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from erase.data.files import load_arrays
@@ -84,7 +84,15 @@ def load_model(
         path: the file.
         encoder: the function that the method was fitted with, if its encoder was your own.
     """
-    _, metadata = load_arrays(Path(path))
+    is_path = isinstance(path, str | os.PathLike)
+    if not is_path or not os.path.isfile(path):
+        is_folder = is_path and os.path.isdir(path)
+        raise EraseError(
+            "a model file, such as the model.safetensors of erase fit",
+            f"{path}, which is {'a folder' if is_folder else 'missing'}",
+            "Check the path. A fitted method writes such a file: model.save(path).",
+        )
+    _, metadata = load_arrays(path)
     metadata = metadata if isinstance(metadata, dict) else {}
     for method in METHODS.values():
         if method.__name__ == metadata.get("method"):

@@ -3,8 +3,8 @@
 import hashlib
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,13 +23,15 @@ from erase.data.contract import FeatureContract
 from erase.data.files import load_arrays, save_arrays
 from erase.data.kinds import graph_data
 from erase.data.labels import encode_labels, refuse_other_labels
+from erase.data.parts import output_path
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.display import Facts, fact_line, fact_table
-from erase.errors import EraseError
+from erase.errors import WITHOUT_WEIGHTS, EraseError, damage_errors, memory_errors
 from erase.training.loop import Fit, Loop, Outcome
 
 _FORMAT = 2  # of model files
+_LARGEST_WHOLE, _LARGEST = 2**63 - 1, float(np.finfo(np.float32).max)  # torch takes no larger ones
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, kinds):
             return False
         above = self.low < value if self.open_low else self.low <= value
-        return bool(above and value <= self.high and np.isfinite(value))
+        largest = _LARGEST_WHOLE if self.whole else _LARGEST
+        return bool(above and -largest <= value <= min(self.high, largest))
 
     def __str__(self) -> str:
         """Return the constraint in words."""
@@ -72,7 +75,7 @@ class OneOf:
         """Return whether `value` is one of them, and of the same type, or such a function."""
         if self.function and callable(value):
             return True
-        return any(value == v and type(value) is type(v) for v in self.values)
+        return any(type(value) is type(v) and value == v for v in self.values)
 
     def __str__(self) -> str:
         """Return the constraint in words."""
@@ -119,14 +122,27 @@ class CrossFit:
     """Predictions for all nodes by models that were each trained without one fold of the labels.
 
     Attributes:
-        proba: [folds, N, K].
+        own: [N, K] of a labelled node by the model that misses its fold; the mean over all models
+            where a node has no label.
         classes_seen: [folds, K] whether the model had a training label of the class.
         embedding: [N, D].
+        by_fold: returns the predictions of every model for every node [folds, N, K].
+        views: [n, K] by name, of the labelled nodes: what each part of the features says without
+            the label; empty where the method does not take features apart.
+        smoothed: [N, D] features smoothed over the graph; None where the method has none.
     """
 
-    proba: NDArray[np.float32]
+    own: NDArray[np.float32]
     classes_seen: NDArray[np.bool_]
     embedding: NDArray[np.float32]
+    by_fold: Callable[[], NDArray[np.float32]]
+    views: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    smoothed: NDArray[np.float32] | None = None
+
+    @property
+    def proba(self) -> NDArray[np.float32]:
+        """Return the predictions of every model [folds, N, K], computed anew."""
+        return self.by_fold()
 
 
 COUNT = Number(low=1, whole=True)
@@ -137,17 +153,38 @@ SWITCH = OneOf((False, True))
 
 def resolve_device(device: str) -> torch.device:
     """Return the torch device of a parameter; ``"auto"`` takes a GPU where there is one."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError, OverflowError):
         resolved = torch.device("meta")
     if resolved.type not in ("cpu", "cuda"):
         raise EraseError("device 'auto', 'cpu' or 'cuda'", repr(device), "Choose one.")
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise EraseError("a CUDA device", "none that torch can see", "Use device='cpu'.")
+    is_there = torch.cuda.is_available() and (
+        resolved.index is None or resolved.index < torch.cuda.device_count()
+    )
+    if resolved.type == "cuda" and not is_there:
+        raise EraseError(f"the device {device!r}", "none that torch can see", "Use device='cpu'.")
     return resolved
+
+
+def show_notes(task: NodeTask, graph: Any) -> None:
+    """Print the notes of a task, except those that `graph`, a task itself, had before."""
+    known = graph.notes if isinstance(graph, NodeTask) else ()
+    for note in task.notes:
+        if note not in known:
+            print(f"Note: {note}", file=sys.stderr)
+
+
+def _refuse_labels_apart(y: Any) -> None:
+    """Raise an EraseError for labels that are passed beside a graph, as scikit-learn does."""
+    if y is not None:
+        raise EraseError(
+            "a graph that holds its labels",
+            "labels beside it",
+            "Leave out y, or make the graph with erase.from_arrays(edges, x=X, y=y).",
+        )
 
 
 def _check_same_graph(first: NodeTask, other: NodeTask) -> None:
@@ -221,17 +258,20 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
     A subclass is a dataclass of its parameters, lists what they may be in `constraints` and where
     to search for them in `space`, and writes ``_train`` and ``_apply``; methods that train a
-    network inherit both from :class:`erase.methods.network.NetworkClassifier`. `uses_edge_weights`
-    states whether edge weights of the graph count; the notes of a fit repeat it. `fit` changes
-    neither the parameters nor the graph; what is learnt ends in an underscore:
+    network inherit both from :class:`erase.methods.network.NetworkClassifier`. The labels `y` of
+    their tasks are the trusted ones where there are any, and a method never changes these.
+    `uses_edge_weights` states whether edge weights of the graph count; the notes of a fit repeat
+    it. `fit` changes neither the parameters nor the graph; what is learnt ends in an underscore:
 
     Attributes:
         classes_: [K] the classes that `predict` returns, named as in the given labels.
-        labels_: [N] the method's own labels, as classes (ERASE: semantic labels).
+        labels_: [N] the method's own labels, as classes (ERASE: semantic labels); a trusted label
+            stays as it is.
         history_: one dict per epoch.
         best_epoch_: the epoch the predictions come from, counted from 1.
         notes_: sentences about what was changed when the graph was read.
-        contract_: what the features are; another graph must have the same.
+        contract_: what the features are, which another graph must have, too, and the options that
+            its tables were read with.
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {"seed": Number(low=0, whole=True)}
@@ -239,7 +279,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     keeps_checkpoints: ClassVar[bool] = False  # whether an interrupted `fit` can be resumed
     uses_edge_weights: ClassVar[bool] = False
     reads_features: ClassVar[bool] = True
+    corrects_noise: ClassVar[bool] = False  # whether probabilities are of the true classes
     reads_labels: ClassVar[bool] = False  # whether `predict` reads the labels of another graph
+    shares_rows: ClassVar[bool] = (
+        False  # whether several processes fit it together, without batches
+    )
 
     seed: int = 0
     device: str = "auto"
@@ -252,6 +296,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _train(self, tasks: Sequence[NodeTask], seeds: Sequence[int], loop: Loop) -> list[Fit]:
         """Return the fit of each run: a task and a seed each, all on one graph."""
+
+    def _to_learn(self, task: NodeTask) -> NodeTask:
+        """Return the task to train on: with trusted labels in place of the given ones."""
+        return task if task.trusted is None else replace(task, y=task.learning_labels)
 
     @abstractmethod
     def _apply(self, task: NodeTask) -> Outcome:
@@ -295,11 +343,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         if task.edge_weight is None:
             return task
         name = type(self).__name__
-        note = f"Edge weights are used by {name}; NodeTask.of(graph, weights=False) ignores them."
+        note = f"Edge weights are used by {name}; {WITHOUT_WEIGHTS} or --no-weights ignores them."
         if not self.uses_edge_weights:
             task, note = task.without_weights(), f"Edge weights are ignored by {name}."
         return task if note in task.notes else replace(task, notes=(*task.notes, note))
 
+    @memory_errors()
     def fit(
         self,
         graph: Any,
@@ -319,21 +368,16 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             y: refused. Labels are part of the graph; scikit-learn passes them apart.
             checkpoint: file for the state of the run, written every few seconds.
             resume: continue an interrupted run from `checkpoint`, to the same result.
-            progress: show notes about the graph, epochs, loss and time left.
+            progress: show notes about the graph, epochs, loss and time left. The notes of a
+                ``NodeTask`` are not repeated.
         """
         self.check_params()
         task = self.read(graph)
-        if y is not None:
-            raise EraseError(
-                "a graph that holds its labels",
-                "labels beside it",
-                "Leave out y, or make the graph with erase.from_arrays(edges, x=X, y=y).",
-            )
+        _refuse_labels_apart(y)
         if progress:
-            for note in task.notes:
-                print(f"Note: {note}", file=sys.stderr)
-        loop = Loop(Path(checkpoint) if checkpoint is not None else None, resume, progress)
-        (fit,) = self._train([task], [self.seed], loop)
+            show_notes(task, graph)
+        loop = Loop(output_path(checkpoint) if checkpoint is not None else None, resume, progress)
+        (fit,) = self._train([self._to_learn(task)], [self.seed], loop)
         self._keep(fit, task)
         return self
 
@@ -364,7 +408,8 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         models = [clone(self).set_params(seed=seed) for seed in seeds]
         for model in models:
             model.check_params()
-        fits = self._train(tasks, seeds, Loop(progress=progress)) if tasks else []
+        learnt = [self._to_learn(task) for task in tasks]
+        fits = self._train(learnt, seeds, Loop(progress=progress)) if tasks else []
         for model, fit, task in zip(models, fits, tasks, strict=True):
             model._keep(fit, task)
         return models
@@ -412,7 +457,8 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
 
         Args:
             graph: another graph with the same features: the fitted one with new nodes and edges,
-                or one that shares no node with it. Nothing is trained. None: the graph of the fit.
+                or one that shares no node with it. Nothing is trained. Tables are read with the
+                options of the fit. None: the graph of the fit.
         """
         proba = self._answer(graph).proba
         classes: NDArray[Any] = self.classes_[proba.argmax(1).numpy()]
@@ -437,7 +483,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         embedding = self._answer(graph).embedding.numpy()
         return embedding.copy() if copy and graph is None else embedding
 
-    def score(self, graph: Any) -> float:
+    def score(self, graph: Any, y: None = None) -> float:
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
         The predictions are those of ``predict(graph)``; a method that reads the labels of a graph
@@ -445,36 +491,52 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         outside the training and validation masks count. A node whose class was not in the fit
         counts as an error. Labels of another kind, such as names instead of numbers, or without any
         class of the fit are refused.
+
+        Args:
+            graph: anything ``NodeTask.of`` takes.
+            y: refused, as in `fit`.
         """
-        data = graph_data(graph)
-        y, _, values = encode_labels(data)
-        nodes = read_splits(data, y).test & (y >= 0)
-        if self.reads_labels and len(self._fitted().outcome.proba) != y.numel():
+        _refuse_labels_apart(y)
+        data = graph_data(graph, self.table_contract_)
+        labels, _, values = encode_labels(data)
+        nodes = read_splits(data, labels).test & (labels >= 0)
+        if self.reads_labels and len(self._fitted().outcome.proba) != labels.numel():
             raise EraseError(
                 f"the graph of the fit, {len(self._fitted().outcome.proba)} nodes",
-                f"one of {y.numel()} nodes",
+                f"one of {labels.numel()} nodes",
                 "Fit this graph first.",
             )
         if not bool(nodes.any()):
             raise EraseError(
-                "test nodes with labels",
-                "none",
-                "Pass the graph with clean labels, or a test_mask.",
+                "labels to compare predictions with, at nodes that the fit did not train on",
+                "a graph in which every labelled node trains or validates, or none is labelled",
+                "Mark labelled nodes to score: test_mask, or test in the column split of a table.",
             )
         refuse_other_labels(self.classes_, values, "a graph")
-        predicted = self.predict(None if self.reads_labels else graph)
+        predicted = self.predict(None if self.reads_labels else data)
         kept = nodes.numpy()
-        return float(np.mean(predicted[kept] == values[y.numpy()[kept]]))
+        return float(np.mean(predicted[kept] == values[labels.numpy()[kept]]))
 
+    @memory_errors()
     def _answer(self, graph: Any) -> Outcome:
         """Return the outcome of the fit, or of another graph."""
         fit = self._fitted()
-        return fit.outcome if graph is None else self._apply(self._read_other(graph))
+        if graph is None:
+            return fit.outcome
+        outcome = self._apply(self._read_other(graph))
+        if not bool(outcome.proba.isfinite().all()):
+            raise EraseError(
+                "finite probabilities",
+                "some that are not",
+                "Rescale the features to those of the fit, or fit the model again.",
+            )
+        return outcome
 
     def _read_other(self, graph: Any) -> NodeTask:
         """Return another graph as a task with the features of the fit."""
         made_from_edges = self.contract_.source == "edges"
         contract = self.contract_ if self.reads_features and not made_from_edges else None
+        graph = graph if isinstance(graph, NodeTask) else graph_data(graph, self.table_contract_)
         try:
             task = NodeTask.of(graph, labelled=self.reads_labels, contract=contract)
         except EraseError:
@@ -488,7 +550,13 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "other edges",
                 "Fit this graph, or give both graphs features.",
             )
-        return self._with_weights_of_fit(task)
+        return self._with_weights_of_fit(self._to_learn(task))
+
+    @property
+    def table_contract_(self) -> FeatureContract:
+        """What tables of another graph are read by: without columns, where no feature is read."""
+        self._fitted()
+        return self.contract_ if self.reads_features else replace(self.contract_, columns=())
 
     def _with_weights_of_fit(self, task: NodeTask) -> NodeTask:
         """Return a task with edge weights where the fit had them, and without where it had none."""
@@ -500,12 +568,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             raise EraseError(
                 "edge weights, with which this model was fitted",
                 "a graph without",
-                "Give its edges weights, or fit without: NodeTask.of(graph, weights=False).",
+                f"Give its edges weights, or fit without: {WITHOUT_WEIGHTS}.",
             )
         raise EraseError(
             "no edge weights, without which this model was fitted",
             "a graph with weights",
-            "Pass NodeTask.of(graph, weights=False), or fit a graph with weights.",
+            f"Leave them out: {WITHOUT_WEIGHTS}; or fit a graph with weights.",
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -530,7 +598,7 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             edges=self.edges_,
             weighted=self.weighted_,
         )
-        save_arrays(Path(path), dict(sorted(arrays.items())), vars(metadata))
+        save_arrays(path, arrays, vars(metadata))
 
     @classmethod
     def load(
@@ -558,15 +626,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 f"a model file of format {_FORMAT}", found, "Fit the model again, and save it."
             )
         own = _own_encoder(cls.constraints, metadata.get("params"), encoder)
-        try:
+        with damage_errors(
+            "a model file whose parts fit together", path, "Copy it again, or fit the model again."
+        ):
             return cls._from_file(arrays, msgspec.convert(metadata, _Metadata), own)
-        # whatever broken contents make the code that uses them raise
-        except (EraseError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise EraseError(
-                "a model file whose parts fit together",
-                f"{path}: {str(error).strip().splitlines()[0] if str(error) else type(error)}",
-                "It is damaged: copy it again, or fit the model again.",
-            ) from error
 
     @classmethod
     def _from_file(
@@ -584,6 +647,11 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             groups[group][name] = value
             if value.is_floating_point() and bool(value.isnan().any()):
                 raise ValueError(f"NaN in {path}")
+        model.contract_ = FeatureContract.from_dict(metadata.contract)
+        numbers = sum(value.numel() for value in groups["weights"].values())
+        smallest = model.contract_.width * max(1, params.get("hidden", 1))
+        if numbers and not own and smallest > numbers:  # would be allocated to be compared
+            raise ValueError("parameters of another size than the weights")
         outcome = Outcome(**groups["fit"])
         n, k = len(outcome.labels), len(metadata.classes)
         as_expected = (
@@ -594,20 +662,31 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
             and outcome.proba.dtype == outcome.embedding.dtype == torch.float32
             and outcome.labels.dtype == torch.int64
             and bool(((outcome.labels >= 0) & (outcome.labels < k)).all())
+            and bool(outcome.embedding.isfinite().all())
+            and bool((outcome.proba >= 0).all() & ((outcome.proba.sum(1) - 1).abs() < 1e-3).all())
         )
         if not as_expected:
-            raise ValueError("predictions of another shape or type than the classes")
+            raise ValueError("predictions that are not probabilities of the classes")
+        classes, names = np.array(metadata.classes), metadata.class_names
+        is_typed = {type(each) for each in metadata.classes} in ({int}, {str})
+        is_distinct = len({*names}) == k == len({*metadata.classes})
+        if not is_typed or not is_distinct or classes.dtype.kind not in "iU":
+            raise ValueError("classes that are not different numbers or names")
+        if not 0 <= metadata.best_epoch <= len(metadata.history):
+            raise ValueError("a best epoch outside the history")
         model.fit_ = Fit(outcome, metadata.best_epoch, metadata.history, groups["weights"])
-        model.classes_, model.class_names_ = np.array(metadata.classes), (*metadata.class_names,)
+        model.classes_, model.class_names_ = classes, (*names,)
         model.notes_, model.edges_ = (*metadata.notes,), metadata.edges
         model.weighted_ = metadata.weighted
-        model.contract_ = FeatureContract.from_dict(metadata.contract)
         device, model.device = model.device, "cpu"  # a GPU of the fit may be missing here
         model._check_weights()
         model.device = device
         return model
 
     def _keep(self, fit: Fit, task: NodeTask) -> None:
+        if task.trusted is not None:
+            labels = torch.where(task.trusted >= 0, task.trusted, fit.outcome.labels)
+            fit = replace(fit, outcome=replace(fit.outcome, labels=labels))
         self.fit_ = fit
         self.classes_, self.class_names_ = task.label_values, task.class_names
         self.notes_, self.contract_ = task.notes, task.feature_contract

@@ -24,8 +24,9 @@ class CoDis(NetworkClassifier):
     Each network trains on the training nodes whose loss is smallest under the other.
     The loss of a node is CE − λ·JS, JS = ½ [KL(m‖p₁) + KL(m‖p₂)] with m = (p₁ + p₂)/2: of two
     nodes with equal cross-entropy the one that the networks disagree on is chosen. The e-th epoch,
-    counted from 0, keeps the share 1 − τ·min(e/warm_up, 1) of the training nodes. The mean of both
-    networks' probabilities predicts; the representation is their hidden layers side by side.
+    counted from 0, keeps the share 1 − τ·min(e/warm_up, 1) of the training nodes, those with a
+    trusted label always. The mean of both networks' probabilities predicts; the representation is
+    their hidden layers side by side.
 
     Args:
         noise_rate: τ, the share of wrong labels, which this method needs to know.
@@ -87,9 +88,18 @@ def disagreeing_losses(log_p: Tensor, peer_log_p: Tensor, classes: Tensor, weigh
     return -log_p.gather(2, classes[..., None])[..., 0] - weight * divergence
 
 
-def mean_of_smallest(losses: Tensor, peer_losses: Tensor, count: Tensor) -> Tensor:
-    """Return the mean [R] of `losses` [R, n] over the `count` [R] nodes with smallest peer loss."""
-    rank = peer_losses.detach().argsort(dim=1, stable=True).argsort(dim=1)
+def mean_of_smallest(
+    losses: Tensor, peer_losses: Tensor, count: Tensor, always: Tensor | None = None
+) -> Tensor:
+    """Return the mean [R] of `losses` [R, n] over the `count` [R] nodes with smallest peer loss.
+
+    Nodes of `always` [R, n] bool are among them in any case.
+    """
+    peer_losses = peer_losses.detach()
+    if always is not None:
+        peer_losses = peer_losses.masked_fill(always, -torch.inf)
+        count = torch.maximum(count, always.sum(1))
+    rank = peer_losses.argsort(dim=1, stable=True).argsort(dim=1)
     chosen = rank < count[:, None]
     return (losses * chosen).sum(1) / count
 
@@ -121,7 +131,9 @@ class _CoDisLearner(BatchLearner):
         own, peer = own.log_softmax(2), peer.log_softmax(2)
         of_own = disagreeing_losses(own, peer, batch.given, self.method.disagreement)
         of_peer = disagreeing_losses(peer, own, batch.given, self.method.disagreement)
-        losses = mean_of_smallest(of_own, of_peer, kept) + mean_of_smallest(of_peer, of_own, kept)
+        always = self.trusted_in(batch)
+        losses = mean_of_smallest(of_own, of_peer, kept, always)
+        losses = losses + mean_of_smallest(of_peer, of_own, kept, always)
         return {"loss": losses, "kept": kept / n}
 
     def end_epoch(self) -> None:

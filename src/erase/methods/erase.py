@@ -314,7 +314,8 @@ class EraseLearner(NetworkLearner):
     """Algorithm 1 of the paper: one iteration an epoch, on the whole graph, for R runs at once.
 
     Attributes:
-        denoised: [R, N, K] labels of the training nodes after phase 1; zero elsewhere.
+        denoised: [R, N, K] labels of the training nodes after phase 1, and trusted labels as they
+            are; zero elsewhere.
         trains: [R, N] whether a node has a training label.
         founder_of: [R, N] the class whose prototype a training node is averaged into; K: none.
         members: [R, N, K] the same, 1 at that class.
@@ -327,6 +328,9 @@ class EraseLearner(NetworkLearner):
         super().__init__(method, tasks, seeds)
         self.adjacency = self.graph.normalised(method.normalisation)
         self.denoised = torch.stack([self._denoise(t) for t in tasks])
+        if self.trusted is not None:  # these are right, and stay as they are
+            exact = one_hot(self.trusted.clamp(min=0), self.num_classes).float()
+            self.denoised = torch.where(self.trusted[..., None] >= 0, exact, self.denoised)
         self.trains = torch.stack([t.train_mask for t in tasks]).to(self.device)
         # a label that faded away entirely (α^T = 0) still counts as given
         faded = self.denoised.sum(2) == 0
@@ -406,7 +410,7 @@ class EraseLearner(NetworkLearner):
 
     @torch.no_grad()
     def _membership(self, guesses: Tensor) -> Tensor:
-        """Return the class of every node [R, N] (eqs. 8 to 10)."""
+        """Return the class of every node [R, N] (eqs. 8 to 10); a trusted label stays."""
         method = self.method
         labels = semantic_labels(
             guesses, self.denoised, trust=method.trust, softmax=method.mixture_softmax
@@ -414,9 +418,12 @@ class EraseLearner(NetworkLearner):
         steps = method.steps if method.propagate else 0
         if method.restart and steps:  # only labels of training nodes are propagated
             labels = labels * self.trains[..., None]
-        return propagate(
+        classes = propagate(
             *self.adjacency, labels, keep=method.keep, steps=steps, restart=method.restart
         ).argmax(2)
+        if self.trusted is None:
+            return classes
+        return torch.where(self.trusted >= 0, self.trusted, classes)
 
     def rate_reduction(self, z: Tensor, membership: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return γ R − R^C (eq. 12), R and R^C, [R] each, of rows `z` [R, M, D]."""

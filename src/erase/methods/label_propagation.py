@@ -1,4 +1,4 @@
-"""Label propagation with restarts (Zhou et al., 2004): from edges alone, no features."""
+"""Label propagation with restarts (Zhou et al., NeurIPS 2003): from edges alone, no features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from erase.training.loop import Fit, Loop, Outcome
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelPropagation(NodeClassifier):
-    """Label propagation (Zhou et al., 2004): spread training labels over the edges, no features.
+    """Label propagation (Zhou et al., NeurIPS 2003): labels spread over edges, no features.
 
     Each step is Y ← (1−α) S Y + α Y₀ with S = D^-1/2 A D^-1/2; A has edge weights as entries, if
     there are any.
@@ -56,6 +56,7 @@ class LabelPropagation(NodeClassifier):
     }
 
     uses_edge_weights: ClassVar[bool] = True
+    shares_rows: ClassVar[bool] = True
 
     keep: float = 0.1
     steps: int = 50

@@ -267,7 +267,8 @@ class NetworkLearner(Learner):
         parts: of the network by name.
         graph: the whole graph.
         train_index: [R, n] training nodes of each run.
-        given: [R, n] their given labels.
+        given: [R, n] their given labels, or trusted ones.
+        trusted: [R, N] trusted labels of training nodes, -1 elsewhere; None where no run has any.
         dropout: a random stream for each run.
     """
 
@@ -284,6 +285,7 @@ class NetworkLearner(Learner):
         self.graph = whole_graph(task, self.device)
         self.train_index = torch.stack([t.train_index for t in tasks]).to(self.device)
         self.given = torch.stack([t.y[t.train_index] for t in tasks]).to(self.device)
+        self.trusted = _trusted_labels(tasks, self.device)
         self.streams = self.random_streams("dropout")
         self.dropout = list(self.streams.values())
         # with batches an epoch cannot be recorded, and outcomes are too large to keep two of them
@@ -331,6 +333,19 @@ class NetworkLearner(Learner):
         self.optimiser.step()
 
 
+def _trusted_labels(tasks: Sequence[NodeTask], device: torch.device) -> Tensor | None:
+    """Return the trusted labels of each run's training nodes [R, N], -1 elsewhere, if any."""
+    if all(task.trusted is None for task in tasks):
+        return None
+    trusted = [
+        torch.full_like(task.y, -1)
+        if task.trusted is None
+        else task.trusted.where(task.train_mask, -1)
+        for task in tasks
+    ]
+    return torch.stack(trusted).to(device)
+
+
 class BatchLearner(NetworkLearner):
     """A method that is a loss: an epoch is a step down `losses` of every batch.
 
@@ -361,6 +376,12 @@ class BatchLearner(NetworkLearner):
     def minimised(self, watched: dict[str, Tensor]) -> Tensor:
         """Return what a step minimises [R]: the loss, unless a method has another."""
         return watched["loss"]
+
+    def trusted_in(self, batch: Batch) -> Tensor | None:
+        """Return which training nodes of a batch have a trusted label [R, n], if any node has."""
+        if self.trusted is None:
+            return None
+        return self.trusted[:, batch.nodes].gather(1, batch.train) >= 0
 
     def end_epoch(self) -> None:
         """Do what is due after the last step of an epoch: nothing, unless a method overrides it."""

@@ -185,21 +185,29 @@ def _agreement(log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def labelled_loss(
-    log_p: Tensor, given: Tensor, progress: Tensor, *, forget: float, doubted: float
+    log_p: Tensor,
+    given: Tensor,
+    progress: Tensor,
+    *,
+    forget: float,
+    doubted: float,
+    trusted: Tensor | None = None,
 ) -> Tensor:
     """Return the mean over labelled nodes of w_i (CE1 + CE2) for each run [R].
 
-    The nodes of smallest ℓ = CE1 + CE2 to the given label are trusted, w = 1: the share
-    1 − forget·t/T of all, or that of ℓ below its mean if it is larger. Of the rest, nodes for which
-    both networks predict the same other class with p1·p2 > 1 − (1 − 1/K) t/T get that class,
-    w = (p1·p2)^(½ − ½ t/T). The others keep their label with w = `doubted`.
+    The nodes of smallest ℓ = CE1 + CE2 to the given label keep it with w = 1: the share
+    1 − forget·t/T of all, or that of ℓ below its mean if it is larger; nodes with a trusted label
+    do in any case. Of the rest, nodes for which both networks predict the same other class with
+    p1·p2 > 1 − (1 − 1/K) t/T get that class, w = (p1·p2)^(½ − ½ t/T). The others keep their label
+    with w = `doubted`.
 
     Args:
         log_p: [2, R, n, K] log-probabilities of two networks at the labelled nodes.
         given: [R, n].
-        progress: [R] float64, t/T, the share of the epochs that are over; 0: all are trusted.
-        forget: share of labels not trusted at the end.
-        doubted: weight of a label that is neither trusted nor corrected.
+        progress: [R] float64, t/T, the share of the epochs that are over; 0: all labels are kept.
+        forget: share of labels not kept at the end.
+        doubted: weight of a label that is neither kept nor corrected.
+        trusted: [R, n] bool, which labels are trusted; None: none is.
     """
     losses = _cross_entropies(log_p, given)
     n, classes = losses.shape[1], log_p.shape[3]
@@ -209,12 +217,14 @@ def labelled_loss(
         least = (n * (1 - forget * progress[:, None]) + 1e-6).long()
         progress = progress[:, None].to(losses.dtype)
         rank = losses.argsort(dim=1, stable=True).argsort(dim=1)
-        trusted = rank < torch.maximum(below, least)
+        kept = rank < torch.maximum(below, least)
+        if trusted is not None:
+            kept = kept | trusted
         agreed, named, certainty = _agreement(log_p)
         threshold = 1 - (1 - 1 / classes) * progress
-        corrected = ~trusted & agreed & (named != given) & (certainty > threshold)
+        corrected = ~kept & agreed & (named != given) & (certainty > threshold)
         weight = torch.where(corrected, certainty ** (0.5 - 0.5 * progress), doubted)
-        weight = torch.where(trusted, 1.0, weight)
+        weight = torch.where(kept, 1.0, weight)
         target = torch.where(corrected, named, given)
     return (weight * _cross_entropies(log_p, target)).mean(1)
 
@@ -297,8 +307,8 @@ class RTGNN(NetworkClassifier):
         min_weight: candidates that the edge predictor gives less are dropped.
         negatives: pairs without an edge, for each node, in the edge predictor's loss.
         predictor: width of both layers of the edge predictor, a GCN with rows of length 1.
-        forget: share of the given labels that is not trusted at the end.
-        doubted: weight of a given label that is neither trusted nor corrected.
+        forget: share of the given labels that is not kept at the end.
+        doubted: weight of a given label that is neither kept nor corrected.
         certainty: of both networks, on average, above which a common class is a pseudo-label.
         consistency: λ, weight of the divergence between the networks, and between labelled nodes
             and their neighbours.
@@ -457,6 +467,7 @@ class _RTGNNLearner(BatchLearner):
             self.epoch.double() / method.epochs,
             forget=method.forget,
             doubted=method.doubted,
+            trusted=self.trusted_in(batch),
         )
         reconstruction = reconstruction_loss(links, alike, h, method.negatives)
         pseudo = pseudo_loss(log_p, ~self.labelled[:, batch.nodes], method.certainty)

@@ -19,9 +19,10 @@ from erase.methods.base import (
     Range,
     resolve_device,
 )
-from erase.methods.relabelling.smoothing import Smoother, Smoothing
+from erase.methods.relabelling.smoothing import Smoother, Smoothing, whole_rows
 from erase.nn.heads import logistic_regression
 from erase.nn.precision import full_float32
+from erase.training.chunks import NODES_AT_ONCE
 from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Loop, Outcome
 
@@ -72,6 +73,7 @@ class SmoothedLogReg(NodeClassifier):
     }
 
     uses_edge_weights: ClassVar[bool] = True
+    shares_rows: ClassVar[bool] = True
 
     width: int = 256
     restart: float = 0.1
@@ -90,8 +92,9 @@ class SmoothedLogReg(NodeClassifier):
         device = resolve_device(self.device)
         x, graph = tasks[0].x.to(device), whole_graph(tasks[0], device)
         smoother, features = Smoother.fit(x, graph, self.width, self._smoothings)
-        embedding = features[_NAME].cpu()  # one for all runs
-        return [self._fit_labels(task, features[_NAME], embedding, smoother) for task in tasks]
+        whole = whole_rows(features[_NAME], tasks[0].num_nodes)
+        embedding = whole.cpu()  # one for all runs
+        return [self._fit_labels(task, whole, embedding, smoother) for task in tasks]
 
     @property
     def _smoothings(self) -> dict[str, Smoothing]:
@@ -120,7 +123,9 @@ class SmoothedLogReg(NodeClassifier):
         """Return probabilities and representations of a graph without training; labels unread."""
         weights, device = self._fitted().weights, resolve_device(self.device)
         smoother = Smoother.of(weights, self._smoothings, device)
-        features = smoother.apply(task.x.to(device), whole_graph(task, device))[_NAME]
+        ((_, features),) = smoother.apply(task.x, whole_graph(task, device), last=_NAME)
+        for rows in features.split(NODES_AT_ONCE):
+            rows.copy_(smoother.centre(_NAME, rows))
         return _predict(features, features.cpu(), weights)
 
 

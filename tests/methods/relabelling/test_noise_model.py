@@ -233,3 +233,33 @@ def test_labels_without_a_flip_may_hide_one_in_a_thousand() -> None:
     found = maximise(given, np.eye(3)[given][None], np.array([1000.0]))[0]
     flips = (1000 * 0.001 / 2 + 0.01) / (30 + 1000 + 1 + 3 * 0.01)
     np.testing.assert_allclose(found[~np.eye(3, dtype=bool)], flips)
+
+
+def test_a_share_of_the_weight_is_for_probabilities_as_they_are() -> None:
+    given, proba = drawn(3_000, symmetric(3, 0.1))
+    sharp = (1.0, 2.0, 4.0)
+    plain = calibrate(given, proba**0.4, powers=sharp)  # far too modest: 1 is no candidate
+    assert 1.0 not in plain.powers
+    kept = calibrate(given, proba**0.4, powers=sharp, unchanged=0.3)
+    assert kept.weights.sum() == pytest.approx(1)
+    assert kept.weights[kept.powers == 1].sum() < 0.05  # the evidence is clear
+    few = calibrate(given[::20], proba[::20], powers=(1.0, 1.1), unchanged=0.3)
+    even = calibrate(given[::20], proba[::20], powers=(1.0, 1.1))
+    gained = few.weights[few.powers == 1].sum()
+    own = even.weights[even.powers == 1].sum()
+    assert gained == pytest.approx(own + 0.3 * (1 - own), abs=0.05)
+    rest, before = few.weights[few.powers != 1], even.weights[even.powers != 1]
+    np.testing.assert_allclose(rest / rest.sum(), before / before.sum(), atol=0.01)
+
+
+def test_the_prior_of_powers_can_be_chosen() -> None:
+    given, proba = drawn(600, symmetric(3, 0.3))
+    seen: list[tuple[int, ...]] = []
+
+    def only_four(power: Floats, transitions: Floats) -> Floats:
+        seen.append(transitions.shape)
+        return np.where(power == 4, 0.0, -np.inf)
+
+    found = calibrate(given, proba, powers=(1.0, 2.0, 4.0), log_prior=only_four)
+    assert set(found.powers.tolist()) == {4.0}
+    assert seen[0] == (9, 3, 3)  # later only those that are likely enough

@@ -14,18 +14,8 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from conftest import (
-    LargestTensor,
-    brute_force_neighbours,
-    clusters,
-    dense_adjacency,
-    edge_lists,
-    edge_weights,
-    full,
-    two_communities,
-    unit_rows,
-)
 from erase.data.task import NodeTask
+from erase.methods.relabelling import smoothing
 from erase.methods.relabelling.smoothing import (
     SMOOTHINGS,
     FeatureMap,
@@ -37,6 +27,18 @@ from erase.methods.relabelling.smoothing import (
 from erase.nn import neighbours
 from erase.nn.neighbours import nearest_graph
 from erase.nn.sparse import Graph, propagate
+from erase.training.disk import OnDisk
+from graphs import (
+    LargestTensor,
+    brute_force_neighbours,
+    clusters,
+    dense_adjacency,
+    edge_lists,
+    edge_weights,
+    full,
+    two_communities,
+    unit_rows,
+)
 
 Floats = NDArray[np.float64]
 
@@ -179,6 +181,83 @@ def test_reduced_rows_are_coordinates_in_the_largest_singular_directions(
     largest = np.abs(u[:, :5]).argmax(0)
     signs = np.sign(u[largest, np.arange(5)])
     np.testing.assert_allclose(reduced, u[:, :5] * signs * sigma[:5], atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("words", [0.05, 0.4], ids=["few words", "many words"])
+def test_directions_of_summed_products_are_those_of_the_rows(
+    sparse: bool, words: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read in chunks and once; columns of U Σ are equal but for their signs."""
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.rand(300, 3, generator=generator) @ torch.rand(3, 60, generator=generator)
+    x = (torch.rand(300, 60, generator=generator) < words * shares).float()
+    x = x.to_sparse_csr() if sparse else x
+    expected = FeatureMap.fit(x, 9)
+    monkeypatch.setattr(neighbours, "MOST_ROWS_IN_FULL", 100)
+    monkeypatch.setattr(smoothing, "NODES_AT_ONCE", 70)
+    found = FeatureMap.fit(x, 9)
+    torch.testing.assert_close(found.weight, expected.weight)
+    theirs, ours = (full(each.reduce(each.weigh(x))) for each in (expected, found))
+    signs = np.sign((ours * theirs).sum(0))
+    np.testing.assert_allclose(ours * signs, theirs, atol=2e-3)
+    assert not np.array_equal(ours * signs, theirs)  # another way to the same result
+    assert found.basis is not None
+    largest = found.basis.abs().argmax(0)
+    assert bool((found.basis[largest, torch.arange(9)] > 0).all())
+
+
+def test_columns_are_standardised_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = 5 + torch.randn(100, 4, generator=torch.Generator().manual_seed(0))
+    x[:, 2] = 3.0
+    expected = FeatureMap.fit(x, 4)
+    monkeypatch.setattr(smoothing, "NODES_AT_ONCE", 30)
+    found = FeatureMap.fit(x, 4)
+    torch.testing.assert_close(found.weigh(x), expected.weigh(x), atol=1e-5, rtol=1e-5)
+    assert found.weight[2] == 0
+
+
+def test_large_smoothed_features_lie_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, edge_index = counts(), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    graph = Graph(edge_index, len(x))
+    smoother, expected = Smoother.fit(x, graph, 8, SMOOTHINGS)
+    made: list[OnDisk] = []
+
+    class Watched(OnDisk):
+        def __init__(self, *shape: int) -> None:
+            super().__init__(*shape)
+            made.append(self)
+
+    monkeypatch.setattr(smoothing, "OnDisk", Watched)
+    monkeypatch.setattr(smoothing, "_LARGE", 100)
+    monkeypatch.setattr(smoothing, "NODES_AT_ONCE", 7)
+    again, found = Smoother.fit(x, graph, 8, SMOOTHINGS)
+    assert [*found] == [*expected] == [*SMOOTHINGS]
+    places = {each.tensor.data_ptr() for each in made}
+    for name, features in found.items():
+        assert features.data_ptr() in places
+        torch.testing.assert_close(features, expected[name])
+        torch.testing.assert_close(again.means[name], smoother.means[name])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_graphs_are_joined_some_rows_at_a_time(
+    weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(40, 5, generator=generator)
+    keys = torch.randperm(1600, generator=generator)[:90]
+    keys = torch.cat([keys, keys % 40 * 40 + keys // 40]).unique()
+    edges = torch.stack([keys // 40, keys % 40])[:, keys // 40 != keys % 40]
+    low, high = edges.min(0).values, edges.max(0).values
+    weight = torch.rand(1600, generator=generator)[low * 40 + high] if weighted else None
+    near = neighbours.nearest_graph(x, 3)
+    expected = join(Graph(edges, 40, weight=weight), *near, 0.25)
+    monkeypatch.setattr(smoothing, "_JOINED_AT_ONCE", 7)
+    found = join(Graph(edges, 40, weight=weight), *near, 0.25)
+    assert torch.equal(found[0].indptr, expected[0].indptr)
+    assert torch.equal(found[0].indices, expected[0].indices)
+    torch.testing.assert_close(found[1], expected[1])
 
 
 def test_few_columns_stay_as_they_are_and_few_rows_need_few_columns() -> None:
@@ -404,7 +483,9 @@ def test_a_smoother_applies_to_the_graph_it_was_fitted_to_and_to_its_file(kind: 
     graph = Graph(edge_index, len(x))
     smoother, found = Smoother.fit(x, graph, 40 if kind == "narrow" else 12, SMOOTHINGS)
     loaded = Smoother.of(smoother.tensors() | {"other": x}, SMOOTHINGS, torch.device("cpu"))
-    again = loaded.apply(x.to_sparse_csr(), graph)
+    smoothed = loaded.apply(x.to_sparse_csr(), graph, last="near")
+    again = {name: loaded.centre(name, rows) for name, rows in smoothed}
+    assert list(again) == ["features", "far", "near"]
     for name, features in found.items():
         torch.testing.assert_close(again[name], features, atol=1e-6, rtol=1e-5)
 
@@ -415,8 +496,9 @@ def test_another_graph_is_weighed_and_centred_as_the_fitted_one() -> None:
     no_edges = torch.zeros(2, 0, dtype=torch.int64)
     alone = {"features": SMOOTHINGS["features"]}
     smoother, found = Smoother.fit(x, Graph(no_edges, len(x)), 12, alone)
-    part = smoother.apply(x[:7], Graph(no_edges, 7))
-    torch.testing.assert_close(part["features"], found["features"][:7], atol=1e-6, rtol=1e-5)
+    ((_, part),) = smoother.apply(x[:7], Graph(no_edges, 7), last="features")
+    centred = smoother.centre("features", part)
+    torch.testing.assert_close(centred, found["features"][:7], atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from erase.data.task import NodeTask
@@ -80,6 +79,8 @@ class Relabelling(NodeClassifier):
     }
 
     uses_edge_weights: ClassVar[bool] = True
+    shares_rows: ClassVar[bool] = True
+    corrects_noise: ClassVar[bool] = True
 
     width: int = 256
     view: str = "all"
@@ -105,6 +106,10 @@ class Relabelling(NodeClassifier):
             progress=loop.progress,
         )
 
+    def _to_learn(self, task: NodeTask) -> NodeTask:
+        """Return the task as it is: trusted labels are compared with the given ones."""
+        return task
+
     def cross_fit(self, task: NodeTask, fold: Nodes, *, progress: bool = False) -> CrossFit:
         """Return the predictions of classifiers that miss one fold of labels each, from one fit.
 
@@ -120,18 +125,21 @@ class Relabelling(NodeClassifier):
         mixture = fit_mixture(
             task, features, own, rounds=self.rounds, seed=self.seed, progress=progress
         )
-        embedding = mixture.embedding().numpy()
-        return CrossFit(mixture.by_fold(), mixture.labels.known, embedding)
+        return CrossFit(
+            mixture.out_of_fold(),
+            mixture.labels.known,
+            mixture.embedding().numpy(),
+            mixture.by_fold,
+            mixture.by_view(),
+            mixture.smoothed_rows("far").numpy() if "far" in features else None,
+        )
 
     def _apply(self, task: NodeTask) -> Outcome:
         """Return probabilities and representations of a graph without training; labels unread."""
         weights, device = self._fitted().weights, resolve_device(self.device)
         smoother = Smoother.of(weights, smoothings_of(self.view), device)
-        features = smoother.apply(task.x.to(device), whole_graph(task, device))
-        proba, main = apply_mixture(weights, features)
-        return Outcome(
-            torch.from_numpy(proba), features[main].cpu(), torch.from_numpy(proba.argmax(1))
-        )
+        proba, features = apply_mixture(weights, smoother, task.x, whole_graph(task, device))
+        return Outcome(proba, features.cpu(), proba.argmax(1))
 
     @property
     def transition_(self) -> Floats:
@@ -140,7 +148,7 @@ class Relabelling(NodeClassifier):
 
     @property
     def quality_(self) -> Floats:
-        """Probability that the given label is right [N].
+        """Probability that the given label is right [N]; 0 or 1 beside a trusted label.
 
         NaN where no label is given, and where its class has no other label to compare with.
         """

@@ -18,7 +18,7 @@ T[k, g], so that
   τ: where noise and uncertainty explain the labels equally well, noise is preferred.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,13 +29,17 @@ Classes = NDArray[np.int64]
 
 POWERS = tuple(np.geomspace(0.5, 8.0, 9).tolist())
 PRIOR_COUNTS = (0.5, 5.0, 50.0)  # added to each class, with flips to all other classes alike
-_SMALLEST = 1e-6  # replaces zero probabilities
+SMALLEST = 1e-6  # replaces zero probabilities
 # Further counts in T: a class without nodes keeps its label, and any flip stays possible.
 _KEPT, _POSSIBLE = 1.0, 0.01
 _LEAST_NOISE = 1e-3
 _SMALL_STEP = 1e-4
 _MOST_STEPS = 100
+_TEMPER = 0.1  # of the evidence against probabilities as they are
 _NEGLIGIBLE = 0.01  # pairs with less than this share of the largest weight are left out
+# After the first steps, a power is hopeless if its log-likelihood is so far below the best one's.
+_FIRST_STEPS = 8
+_HOPELESS, _HOPELESS_PER_LABEL = 40.0, 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +96,8 @@ class Calibration:
         for weight, power, transition in zip(
             self.weights, self.powers, self.transitions, strict=True
         ):
-            mean += weight * posteriors(given, powered(logs, power), transition)
+            own = posteriors(given, powered(logs, power), transition.astype(logs.dtype))
+            mean += float(weight) * own
         return mean
 
 
@@ -103,6 +108,8 @@ def calibrate(
     powers: Sequence[float] = POWERS,
     prior_counts: Sequence[float] = PRIOR_COUNTS,
     folds: NDArray[np.int64] | None = None,
+    log_prior: Callable[[Floats, Floats], Floats] | None = None,
+    unchanged: float = 0.0,
 ) -> Calibration:
     """Fit a noise model for every pair of a power and a prior count, and weight them.
 
@@ -110,16 +117,29 @@ def calibrate(
 
     Args:
         given: [n] classes 0 … K−1.
-        proba: [n, K] out-of-fold: each row by a model that did not see the node's label.
+        proba: [n, K] out-of-fold: each row by a model that did not see the node's label; where
+            they are float32, so are the steps.
         powers: τ to try.
         prior_counts: numbers of labels to add to each class, to try.
         folds: [n] the labels of a fold are predicted by T of the others; None: by T of all.
+        log_prior: of the pairs, from τ [C] and T [C, K, K]; None: log τ, which prefers noise.
+        unchanged: share of the weight that models with τ = 1 have where others are as likely. It
+            falls slowly where others are more likely: see :func:`_weigh`.
     """
     order = np.argsort(given, kind="stable")  # sums over a class become sums over a stretch
     given, logs = given[order], log_proba(proba)[order]
     power, count = (grid.ravel() for grid in np.meshgrid(powers, prior_counts, indexing="ij"))
     stack = np.stack([powered(logs, value) for value in powers]).repeat(len(prior_counts), 0)
-    transitions = maximise(given, stack, count)
+    transitions = maximise(given, stack, count, most_steps=_FIRST_STEPS)
+    so_far = np.log(predicted(given, stack, transitions)).sum(1)
+    if log_prior is not None:
+        so_far += log_prior(power, transitions)
+    hopeful = _hopeful(so_far, count, len(given))
+    if unchanged > 0:
+        hopeful |= power == 1
+    power, count, stack = power[hopeful], count[hopeful], stack[hopeful]
+    steps = _MOST_STEPS - _FIRST_STEPS
+    transitions = maximise(given, stack, count, transitions[hopeful], most_steps=steps)
     likelihood = np.empty(stack.shape[:2])
     if folds is None:
         likelihood[:] = predicted(given, stack, transitions)
@@ -128,12 +148,50 @@ def calibrate(
             inside = folds[order] == fold
             others = maximise(given[~inside], stack[:, ~inside], count, transitions)
             likelihood[:, inside] = predicted(given[inside], stack[:, inside], others)
-    weights = softmax(np.log(likelihood).sum(1) + np.log(power))
+    prior = np.log(power) if log_prior is None else log_prior(power, transitions)
+    weights = _weigh(np.log(likelihood).sum(1), prior, power, unchanged)
     kept = weights >= _NEGLIGIBLE * weights.max()
     weights = weights[kept] / weights[kept].sum()
     together = np.empty(len(given))
     together[order] = weights @ likelihood[kept]
     return Calibration(power[kept], count[kept], transitions[kept], weights, together)
+
+
+def _hopeful(log_likelihood: Floats, prior_counts: Floats, labels: int) -> NDArray[np.bool_]:
+    """Return which pairs [C] are compared: not those of a power far less likely than the best.
+
+    Only pairs of the same prior count are compared here: the likelihood is that of labels which T
+    was fitted to, and a small prior count fits them better.
+
+    Args:
+        log_likelihood: [C] of all labels.
+        prior_counts: [C].
+        labels: n.
+    """
+    margin = _HOPELESS + _HOPELESS_PER_LABEL * labels
+    hopeful = np.empty(len(prior_counts), bool)
+    for count in np.unique(prior_counts):
+        same = prior_counts == count
+        best = log_likelihood[same].max()
+        hopeful[same] = log_likelihood[same] >= best - margin
+    return hopeful
+
+
+def _weigh(evidence: Floats, prior: Floats, power: Floats, unchanged: float) -> Floats:
+    """Return weights of models [C] by evidence and prior; `unchanged` of them for τ = 1.
+
+    Labels that a model gets wrong for one reason are not independent, so the evidence against τ = 1
+    counts a tenth.
+    """
+    weights = softmax(evidence + prior)
+    if unchanged > 0:
+        as_given = power == 1
+        doubt = evidence[weights.argmax()] - evidence[as_given].max()
+        share = unchanged * np.exp(-max(doubt, 0.0) * _TEMPER)
+        share /= share + 1 - unchanged
+        weights *= 1 - share
+        weights[as_given] += share * softmax(evidence[as_given])
+    return weights
 
 
 def sharpened(proba: Floats, power_weights: Floats) -> Floats:
@@ -145,7 +203,7 @@ def sharpened(proba: Floats, power_weights: Floats) -> Floats:
     logs = log_proba(proba)
     mean = np.zeros_like(logs)
     for power, weight in power_weights:
-        mean += weight * powered(logs, power)
+        mean += float(weight) * powered(logs, power)
     return mean
 
 
@@ -193,13 +251,13 @@ def maximise(
         return transition
     present, first = np.unique(given, return_index=True)
     stretches = list(zip(present, np.split(calibrated, first[1:], axis=1), strict=True))
-    shares = [np.ones(size) for size in np.diff(first, append=len(given))]
+    shares = [np.ones(size, calibrated.dtype) for size in np.diff(first, append=len(given))]
     if weights is not None:
-        shares = np.split(weights, first[1:])
+        shares = np.split(weights.astype(calibrated.dtype, copy=False), first[1:])
     for _ in range(most_steps):
         counts = np.zeros((len(calibrated), k, k))
         for (g, stretch), share in zip(stretches, shares, strict=True):
-            column = transition[:, :, g]
+            column = transition[:, :, g].astype(stretch.dtype, copy=False)
             chance = (stretch @ column[..., None])[..., 0]  # p(g) [C, m]
             counts[:, :, g] = column * ((share / chance)[:, None] @ stretch)[:, 0]
         kept = np.trace(counts, axis1=1, axis2=2) / counts.sum((1, 2))
@@ -241,12 +299,12 @@ def softmax(logs: Floats) -> Floats:
 
 def log_proba(proba: Floats) -> Floats:
     """Return the logarithms of probabilities; finite for a probability of zero."""
-    logs: Floats = np.log(np.maximum(proba, _SMALLEST))
+    logs: Floats = np.log(np.maximum(proba, SMALLEST))
     return logs
 
 
 def powered(logs: Floats, power: float) -> Floats:
     """Return P ∝ exp(logs)^τ [..., K]."""
-    shares: Floats = np.exp(power * (logs - logs.max(-1, keepdims=True)))
+    shares: Floats = np.exp(float(power) * (logs - logs.max(-1, keepdims=True)))
     shares /= shares.sum(-1, keepdims=True)
     return shares

@@ -8,8 +8,8 @@ A :class:`FeatureMap` weights and reduces the columns. It is fitted to one graph
 applied to another with the same columns.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,21 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.nn import neighbours
+from erase.nn.encoders import take_rows
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, propagate
+from erase.training.chunks import NODES_AT_ONCE
+from erase.training.disk import OnDisk, leave_memory
+from erase.training.processes import add_up, count, gather_columns, gather_rows, own_stretch
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
 _MORE_DIRECTIONS = 10  # extra directions in the randomised SVD
 _RANK_TOLERANCE = 1e-6
+_MOST_COLUMNS_OF_GRAM = 4_096  # 134 MB; with more columns the SVD passes over the rows many times
+_SPARSE_COST = 50  # of a sparse product of rows, against a dense one
+_JOINED_AT_ONCE = 2**17  # rows of graphs that are joined
+_LARGE = 2**28  # bytes of smoothed features held in memory; larger ones go to a file
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,11 @@ class FeatureMap:
     mean: Tensor | None = None
     basis: Tensor | None = None
 
+    @property
+    def width(self) -> int:
+        """Number of columns of the reduced features."""
+        return len(self.weight) if self.basis is None else self.basis.shape[1]
+
     @classmethod
     def fit(cls, x: Tensor, width: int) -> "FeatureMap":
         """Return the map of the features [N, F], dense or CSR, to at most `width` columns.
@@ -87,32 +100,43 @@ class FeatureMap:
 
         How `x` is stored makes no difference. A column without information is zero.
         """
+        n, f = x.shape
         sparse = x.layout == torch.sparse_csr
         filled = int(torch.count_nonzero(x.values() if sparse else x))
-        if filled > _MOST_WORDS * x.shape[0] * x.shape[1]:
+        if filled > _MOST_WORDS * n * f:
             columns = cls._standardising(x.to_dense() if sparse else x)
         else:
             columns = cls._weighing(x if sparse else x.to_sparse_csr())
-        if x.shape[1] <= width:
+        if f <= width:
             return columns
-        weighed = columns.weigh(x)
-        basis = singular_directions(weighed, min(width, x.shape[0]))
+        if n > neighbours.MOST_ROWS_IN_FULL and f <= _MOST_COLUMNS_OF_GRAM:
+            basis = directions_of_gram(gram_of_rows(columns, x), n, min(width, n))
+        else:
+            basis = singular_directions(columns.weigh(x), min(width, n))
         return cls(columns.weight, columns.largest, columns.mean, basis.to(x.device))
 
     @classmethod
     def _standardising(cls, x: Tensor) -> "FeatureMap":
-        largest = x.abs().amax(0).clamp(min=torch.finfo(x.dtype).tiny)  # squares stay finite
-        variance, mean = torch.var_mean(x / largest, 0, correction=0)
+        tiny = torch.finfo(x.dtype).tiny  # squares stay finite
+        parts = x.split(NODES_AT_ONCE)
+        largest = torch.stack([part.abs().amax(0) for part in parts]).amax(0).clamp(min=tiny)
+        if len(parts) == 1:
+            variance, mean = torch.var_mean(x / largest, 0, correction=0)
+        else:
+            mean = sum((part / largest).sum(0, dtype=torch.float64) for part in parts) / len(x)
+            variance = sum((part / largest - mean).square().sum(0) for part in parts) / len(x)
+            mean, variance = mean.to(x.dtype), variance.to(x.dtype)
         return cls(torch.where(variance > _ALIKE**2, variance.rsqrt(), 0.0), largest, mean)
 
     @classmethod
     def _weighing(cls, x: Tensor) -> "FeatureMap":
-        pattern, values = Pattern.of(x), x.values().double()
-        columns, turned = pattern.transposed, values[pattern.t_order]
+        pattern, values = Pattern.of(x), x.values()
         if bool((values < 0).any()):
+            columns, turned = pattern.transposed, values[pattern.t_order].double()
             square = columns.row_sum(turned.square())  # the mean's 1/N goes with the rows' length
             return cls(square.rsqrt().where(square > 0, 0.0))
-        return cls((x.shape[0] / columns.row_sum((turned > 0).double()).clamp(min=1)).log())
+        count = pattern.indices[values > 0].bincount(minlength=x.shape[1]).double()
+        return cls((x.shape[0] / count.clamp(min=1)).log())
 
     def weigh(self, x: Tensor) -> Tensor:
         """Return weighted features with rows of length 1 [N, F]: dense, or CSR for sparse ones."""
@@ -177,6 +201,56 @@ def singular_directions(x: Tensor, width: int) -> Tensor:
     return torch.from_numpy(directions.astype(np.float32))
 
 
+def gram_of_rows(columns: FeatureMap, x: Tensor) -> NDArray[np.float64]:
+    """Return Σ w wᵀ [F, F] over the weighted features w of all nodes, some rows at a time.
+
+    Of several processes each reads its own nodes.
+
+    Args:
+        columns: weights the features.
+        x: [N, F], dense or CSR, in memory or in a file.
+    """
+    f = x.shape[1]
+    gram = np.zeros((f, f))
+    mine = own_stretch(x.shape[0])
+    for rows in torch.arange(mine.start, mine.stop).split(NODES_AT_ONCE):
+        weighed = columns.weigh(take_rows(x, rows.to(x.device))).cpu()
+        if weighed.layout != torch.sparse_csr:
+            gram += weighed.double().numpy().T @ weighed.double().numpy()
+        elif weighed.values().numel() ** 2 * _SPARSE_COST < (f * len(rows)) ** 2:
+            matrix = _scipy_csr(weighed).astype(np.float64)
+            product = (matrix.T @ matrix).tocoo()
+            gram[product.row, product.col] += product.data
+        else:
+            matrix = _scipy_csr(weighed).toarray().astype(np.float64)
+            gram += matrix.T @ matrix
+    add_up(torch.from_numpy(gram))
+    return gram
+
+
+def directions_of_gram(gram: NDArray[np.float64], rows: int, width: int) -> Tensor:
+    """Return what :func:`singular_directions` does, from XᵀX [F, F] and the number of rows of X.
+
+    The method and the stream are the same, and so is the result but for rounding and signs: the
+    entry of largest magnitude in a column of P, not of U, is positive. The rows are read once.
+    """
+    f = len(gram)
+    basis = np.random.RandomState(0).normal(size=(f, width + _MORE_DIRECTIONS))
+    for _ in range(7 if width < 0.1 * min(rows, f) else 4):
+        basis, _ = scipy.linalg.qr(gram @ basis, mode="economic", check_finite=False)
+    turned = gram @ basis
+    values, vectors = np.linalg.eigh(basis.T @ turned)
+    kept = values > _RANK_TOLERANCE**2 * values.max(initial=0)
+    whiten = vectors[:, kept] / np.sqrt(values[kept])  # X basis whiten is orthonormal
+    squared, inner = np.linalg.eigh((turned @ whiten).T @ (turned @ whiten))
+    order = np.argsort(-squared)[:width]
+    scaled = whiten @ inner[:, order] * np.sqrt(np.maximum(squared[order], 0))
+    directions = np.zeros((f, width))
+    directions[:, : len(order)] = basis @ scaled
+    signs = np.sign(directions[np.abs(directions).argmax(0), np.arange(width)])
+    return torch.from_numpy((directions * np.where(signs == 0, 1, signs)).astype(np.float32))
+
+
 def _scipy_csr(x: Tensor) -> Any:
     parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
     return sp.csr_matrix(parts, shape=x.shape)
@@ -191,19 +265,33 @@ def join(graph: Graph, near: Tensor, cosines: Tensor, weight: float) -> tuple[Pa
         cosines: [M] the entries of G.
         weight: w.
     """
-    n, edge_index = graph.num_nodes, graph.edge_index
-    loops = torch.arange(n, device=near.device)
-    rows = torch.cat([edge_index[0], loops, near[0]])
-    cols = torch.cat([edge_index[1], loops, near[1]])
-    ones = cosines.new_ones(edge_index.shape[1] + n)
-    if graph.weight is not None:  # in float64: weights may be of any scale
-        ones = torch.cat([graph.weight.double(), ones[:n]])
-    keys, place = (rows * n + cols).unique(return_inverse=True)
-    values = ones.new_zeros(len(keys)).index_add_(0, place, torch.cat([ones, weight * cosines]))
-    pattern = Pattern.from_coordinates(keys // n, keys % n, (n, n))
-    degree = pattern.row_sum(values)
-    values = values * (degree[pattern.rows] * degree[pattern.indices]).rsqrt()
-    return pattern, values.to(cosines.dtype)
+    n = graph.num_nodes
+    starts = torch.searchsorted(near[0].contiguous(), torch.arange(n + 1, device=near.device))
+    exact = cosines.dtype if graph.weight is None else torch.float64  # weights have any scale
+    counts, columns, entries, sums = [], [], [], []
+    for first in range(0, n, _JOINED_AT_ONCE):  # sorted, some rows at a time
+        rows = torch.arange(first, min(first + _JOINED_AT_ONCE, n), device=near.device)
+        last = first + len(rows)
+        edges = slice(int(graph.indptr[first]), int(graph.indptr[last]))
+        close = slice(int(starts[first]), int(starts[last]))
+        ends = graph.edge_index[:, edges], torch.stack([rows, rows]), near[:, close]
+        row, column = torch.cat(ends, 1)
+        ones = cosines.new_ones(edges.stop - edges.start, dtype=exact)
+        own = ones if graph.weight is None else graph.weight[edges].to(exact)
+        given = torch.cat([own, own.new_ones(len(rows)), weight * cosines[close].to(exact)])
+        keys, place = ((row - first) * n + column).unique(return_inverse=True)
+        entry = given.new_zeros(len(keys)).index_add_(0, place, given)
+        count = (keys // n).bincount(minlength=len(rows))
+        sums.append(entry.new_zeros(len(rows)).index_add_(0, keys // n, entry))
+        counts.append(count)
+        columns.append(keys % n)
+        entries.append(entry)
+    indptr = torch.cat([starts.new_zeros(1), torch.cat(counts).cumsum(0)])
+    pattern, degree = Pattern(indptr, torch.cat(columns), (n, n)), torch.cat(sums)
+    for k, (entry, column, count) in enumerate(zip(entries, columns, counts, strict=True)):
+        own = degree[k * _JOINED_AT_ONCE :][: len(count)].repeat_interleave(count)
+        entries[k] = (entry * (own * degree[column]).rsqrt()).to(cosines.dtype)
+    return pattern, torch.cat(entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +314,8 @@ class Smoother:
     ) -> tuple["Smoother", dict[str, Tensor]]:
         """Return the smoother of a graph and its smoothed features [N, d] by name.
 
+        Of several processes each returns the rows of its own nodes, `own_stretch(N)`.
+
         Args:
             x: [N, F], dense or CSR.
             graph: the edges, and their weights.
@@ -233,13 +323,45 @@ class Smoother:
             smoothings: by name.
         """
         columns = FeatureMap.fit(x, width)
-        smoothed = _smoothed(columns, x, graph, smoothings)
-        means = {name: h.mean(0) for name, h in smoothed.items()}
-        return cls(columns, smoothings, means), _centred(smoothed, means)
+        means: dict[str, Tensor] = {}
+        smoother = cls(columns, smoothings, means)
+        features: dict[str, Tensor] = {}
+        work = _smoothed if count() == 1 else _own_smoothed
+        for name, smoothed in work(columns, x, graph, _changing_last(smoothings)):
+            means[name] = smoothed.mean(0) if count() == 1 else _mean_of_all(smoothed, x.shape[0])
+            features[name] = smoother._centred(name, smoothed)
+            del smoothed  # before the next ones are computed
+        return smoother, {name: features[name] for name in smoothings}
 
-    def apply(self, x: Tensor, graph: Graph) -> dict[str, Tensor]:
-        """Return the smoothed features [N, d] of another graph by name."""
-        return _centred(_smoothed(self.map, x, graph, self.smoothings), self.means)
+    def _centred(self, name: str, smoothed: Tensor) -> Tensor:
+        """Return the centred rows of `smoothed` [N, d]: in its place, or in a file if large."""
+        centred = smoothed
+        if smoothed.nbytes > _LARGE and smoothed.device.type == "cpu":
+            centred = OnDisk(*smoothed.shape).tensor
+        for start in range(0, len(smoothed), NODES_AT_ONCE):
+            rows = slice(start, start + NODES_AT_ONCE)
+            centred[rows] = self.centre(name, smoothed[rows])
+        leave_memory(centred)
+        return centred
+
+    def apply(self, x: Tensor, graph: Graph, last: str) -> Iterator[tuple[str, Tensor]]:
+        """Yield the smoothed features [N, d] of another graph with their names, not yet centred.
+
+        They are computed one after the other, so that they need not all be held. Only the `last`
+        ones may be written to.
+
+        Args:
+            x: [N, F], dense or CSR; in memory, or in a file and read some rows at a time.
+            graph: its edges, and their weights.
+            last: the name of those to yield last.
+        """
+        names = [name for name in self.smoothings if name != last]
+        ordered = {name: self.smoothings[name] for name in (*names, last)}
+        return _smoothed(self.map, x, graph, ordered)
+
+    def centre(self, name: str, rows: Tensor) -> Tensor:
+        """Subtract the mean row, and scale rows to length 1; a row that is the mean stays zero."""
+        return normalize(rows - self.means[name], dim=1, eps=_ALIKE)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what was fitted by name, to be kept in a file."""
@@ -258,29 +380,117 @@ class Smoother:
         return cls(FeatureMap.of(tensors, device), smoothings, means)
 
 
+def _changing_last(smoothings: Mapping[str, Smoothing]) -> dict[str, Smoothing]:
+    """Return the smoothings, those without a step last: their result is what others start from."""
+    return dict(sorted(smoothings.items(), key=lambda item: item[1].steps == 0))
+
+
 def _smoothed(
     columns: FeatureMap, x: Tensor, graph: Graph, smoothings: Mapping[str, Smoothing]
-) -> dict[str, Tensor]:
-    """Return personalised PageRank of the reduced features over S, see :func:`join`, by name.
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield personalised PageRank of the reduced features over S, see :func:`join`, by name.
 
     Similar nodes are searched by the weighted features where these are sparse and few enough for
-    an exact search, by the reduced ones otherwise.
+    an exact search, by the reduced ones otherwise. Features without smoothing are the reduced ones
+    themselves.
     """
-    weighed = columns.weigh(x)
-    reduced = columns.reduce(weighed)
-    exact = weighed.layout == torch.sparse_csr and len(reduced) <= neighbours.MOST_ROWS_IN_FULL
-    smoothed = {}
-    for name, how in smoothings.items():
-        smoothed[name] = reduced
+    sought = _sought(columns, x)
+    reduced = sought
+    if sought.layout == torch.sparse_csr:
+        reduced = columns.reduce(sought)
+    for name, how in smoothings.items():  # nothing of one smoothing is held here during the next
         if how.steps:
-            near = neighbours.nearest_graph(weighed if exact else reduced, how.neighbours)
-            operator = join(graph, *near, how.neighbour_weight)
-            smoothed[name] = propagate(
-                *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
+            near = neighbours.nearest_graph(sought, how.neighbours)
+            yield name, _spread(how, reduced, _operator(how, near, graph))
+            del near
+        else:
+            yield name, reduced
+
+
+def _own_smoothed(
+    columns: FeatureMap, x: Tensor, graph: Graph, smoothings: Mapping[str, Smoothing]
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield what :func:`_smoothed` does, of the nodes of this process.
+
+    Each process searches the nearest neighbours of its nodes, and smooths some of the columns.
+    """
+    n, mine = x.shape[0], own_stretch(x.shape[0])
+    near = {}
+    for how in smoothings.values():
+        if how.steps and how.neighbours not in near:
+            near[how.neighbours] = neighbours.nearest_graph(
+                _sought(columns, x) if how.neighbours else x.new_empty(0, 1),
+                how.neighbours,
+                queries=mine,
+                add_up=add_up,
+                overwrite=True,
             )
-    return smoothed
+    width = columns.width
+    part = _reduced(columns, x, slice(0, n), own_stretch(width))
+    for name, how in smoothings.items():
+        if how.steps:
+            spread = _spread(how, part, _operator(how, near[how.neighbours], graph))
+            yield name, gather_columns(spread, width, mine, NODES_AT_ONCE)
+            del spread
+        else:
+            yield name, _reduced(columns, x, mine, slice(0, width))
 
 
-def _centred(smoothed: Mapping[str, Tensor], means: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Subtract the mean row, and scale rows to length 1; a row that is the mean stays zero."""
-    return {name: normalize(h - means[name], dim=1, eps=_ALIKE) for name, h in smoothed.items()}
+def whole_rows(own: Tensor, nodes: int) -> Tensor:
+    """Return the smoothed features of all nodes [N, d] from those of this process.
+
+    Args:
+        own: of the nodes `own_stretch(N)`.
+        nodes: N.
+    """
+    if count() == 1:
+        return own
+    large = own.element_size() * nodes * own.shape[1] > _LARGE and own.device.type == "cpu"
+    shape = (nodes, own.shape[1])
+    out = OnDisk(*shape).tensor if large else own.new_empty(shape)
+    return gather_rows(own, nodes, NODES_AT_ONCE, out)
+
+
+def _mean_of_all(own: Tensor, rows: int) -> Tensor:
+    """Return the mean row [d] of the rows of all processes."""
+    total = own.sum(0, dtype=torch.float64)
+    add_up(total)
+    return (total / rows).to(own.dtype)
+
+
+def _sought(columns: FeatureMap, x: Tensor) -> Tensor:
+    """Return what similar nodes are searched by: sparse weighted features, or reduced ones."""
+    if x.shape[0] <= neighbours.MOST_ROWS_IN_FULL:
+        weighed = columns.weigh(x.to(columns.weight.device))
+        return weighed if weighed.layout == torch.sparse_csr else columns.reduce(weighed)
+    return _reduced(columns, x, slice(0, x.shape[0]), slice(None))
+
+
+def _reduced(columns: FeatureMap, x: Tensor, nodes: slice, some: slice) -> Tensor:
+    """Return some columns of the reduced features of some nodes, read a part at a time."""
+    device, width = columns.weight.device, len(range(*some.indices(columns.width)))
+    if columns.basis is not None:
+        columns = replace(columns, basis=columns.basis[:, some].contiguous())
+        some = slice(None)
+    reduced = torch.empty(nodes.stop - nodes.start, width, device=device)
+    for rows, place in zip(
+        torch.arange(nodes.start, nodes.stop).split(NODES_AT_ONCE),
+        reduced.split(NODES_AT_ONCE),
+        strict=True,
+    ):
+        weighed = columns.weigh(take_rows(x, rows.to(x.device)).to(device))
+        place.copy_(columns.reduce(weighed)[:, some])
+    return reduced
+
+
+def _operator(how: Smoothing, near: tuple[Tensor, Tensor], graph: Graph) -> tuple[Pattern, Tensor]:
+    """Return S."""
+    pattern, values = join(graph, *near, how.neighbour_weight)
+    return Pattern(pattern.indptr, pattern.indices, pattern.shape), values  # no cached rows
+
+
+def _spread(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -> Tensor:
+    """Return `reduced` [N, d] smoothed."""
+    return propagate(
+        *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
+    )
