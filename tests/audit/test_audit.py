@@ -18,8 +18,9 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 import erase
-from conftest import mask, meaningless_graph, path_graph, two_communities
 from erase.audit import DEFAULT_METHOD, MAX_EPOCHS, audit_params
+from erase.audit.decision import IGNORES_FEATURES
+from erase.audit.neighbours import neighbour_agreement
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench.detection import detection_scores, score_audit
 from erase.data.files import read_json
@@ -27,6 +28,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy, NodeClassifier
 from erase.methods.label_propagation import LabelPropagation
+from graphs import mask, meaningless_graph, path_graph, two_communities
 
 COLUMNS = [
     "node",
@@ -99,16 +101,20 @@ def test_issues_are_one_row_a_label_the_most_suspicious_first(audited: erase.Aud
 
 
 def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
-    flagged, rate = audited.issues["is_issue"].sum(), audited.summary()["noise_rate"]["value"]
-    words = f"<Audit of {len(audited.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
-    assert repr(audited) == words
+    flagged, known = audited.issues["is_issue"].sum(), audited.summary()["at_least"]
+    share = f"at least {known['value']:.1%} wrong"
+    assert repr(audited) == f"<Audit of {len(audited.issues)} labels: {flagged} flagged, {share}>"
     table = audited._repr_html_()
     assert f"<th>flagged</th><td>{flagged}</td>" in table
-    assert f"<td>{rate:.1%} (" in table
+    interval = f"(90 % interval {known['low']:.1%} to {known['high']:.1%})"
+    assert f"<td>At least {known['value']:.1%} of the labels are wrong {interval}. If " in table
+    assert "ignore the features: about" in table
+    assert "Confirm 50 labels drawn at random to know: erase review GRAPH" in table
+    assert table.index("models that had not seen a label agree") < table.index("At least")
     assert "<th>nodes</th><td>120</td>" in table
 
 
-def test_the_agreement_is_that_of_the_probabilities_beside_the_most_common_class(
+def test_the_agreement_is_beside_that_of_the_most_common_class_and_of_the_neighbours(
     audited: erase.Audit,
 ) -> None:
     given = audited.given[audited.given >= 0]
@@ -119,6 +125,10 @@ def test_the_agreement_is_that_of_the_probabilities_beside_the_most_common_class
     assert agreement["model"] > agreement["majority"] + 0.2
     assert agreement["correlation"] > agreement["needed"] > 0
     assert agreement["is_informative"] is True
+    around = neighbour_agreement(audited.edge_index, audited.given)
+    assert agreement["neighbours"] == around > agreement["majority"]
+    assert f", neighbours' labels with {around:.1%} (" in str(audited.decision.agreement)
+    assert next(iter(audited.summary())) == "agreement"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -133,6 +143,8 @@ def test_random_features_and_edges_tell_nothing(method: str, seed: int) -> None:
     assert summary["flagged"] == summary["wrong"] == summary["cannot_tell"] == 0
     assert summary["agreement"]["is_informative"] is False
     assert summary["noise_rate"] == {"value": None, "low": 0.0, "high": 1.0}
+    assert summary["at_least"] == {"value": None, "low": 0.0, "high": 1.0}
+    assert summary["assumption"] is summary["follows_features"] is None
     assert [row["noise_rate"] for row in summary["classes"]] == [None] * len(summary["classes"])
     assert summary["transition"] is None
     assert summary["agreement"]["model"] < summary["agreement"]["majority"] + 0.1
@@ -356,7 +368,9 @@ def test_an_error_inside_a_component_is_found() -> None:
 def test_a_class_with_one_label_is_not_called_wrong() -> None:
     found = erase.audit(cliques([0] * 10 + [1] * 9 + [2]), method="label-propagation")
     assert "The only label of a class cannot be checked: '2'." in found.notes
-    assert not found.issues.set_index("node")["is_issue"][19]
+    row = found.issues.set_index("node").loc[19]
+    assert (row["is_issue"], row["verdict"]) == (False, "can't tell")
+    assert row["quality"] <= 0.5
 
 
 def test_many_classes_of_one_label_are_named_in_a_note() -> None:
@@ -403,7 +417,7 @@ def test_bad_graphs_are_refused_with_a_sentence(graph: Any, message: str) -> Non
         ({"method": 3}, "a method among"),
         ({"method": CrossEntropy}, "a method among"),
         ({"method": model(dropout=2.0)}, "dropout"),
-        ({"folds": 1}, "at least 2 folds"),
+        ({"folds": 1}, "2 to 1,000 folds"),
         ({"max_false_alarms": 1.5}, "max_false_alarms"),
         ({"max_false_alarms": float("nan")}, "max_false_alarms"),
         ({"max_false_alarms": "few"}, "max_false_alarms"),
@@ -574,6 +588,11 @@ def test_the_summary_counts_what_is_there(audited: erase.Audit, tmp_path: Path) 
     assert summary["noise_rate"]["value"] == decision.noise_rate.value
     rate = summary["noise_rate"]
     assert rate["low"] <= rate["value"] <= rate["high"]
+    known = summary["at_least"]
+    assert known["low"] <= known["value"] <= known["high"]
+    assert known["value"] <= rate["value"]
+    assert summary["assumption"] == decision.assumption == IGNORES_FEATURES
+    assert summary["confirmed"] == 0
     assert summary["flagged"] == issues["is_issue"].sum() == 6
     assert (summary["wrong"], summary["cannot_tell"]) == (5, 1)
     assert summary["expected_false_alarms"] <= summary["settings"]["max_false_alarms"]

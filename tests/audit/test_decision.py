@@ -11,6 +11,7 @@ from scipy.stats import binom, norm
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
 from erase.audit.decision import _rate_interval, agreement, decide, flag, verdicts
+from erase.audit.statements import wrong_share_sentences
 from erase.errors import EraseError
 
 Floats = NDArray[np.float64]
@@ -69,6 +70,38 @@ def test_rate_transition_and_false_alarms_are_those_of_the_draw(
         inside = (found.quality >= low) & (found.quality < low + 0.2)
         if inside.sum() > 100:
             assert np.mean(~wrong[inside]) == pytest.approx(found.quality[inside].mean(), abs=0.12)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_what_a_method_has_corrected_is_sharpened_by_the_rate_of_wrong_labels(rate: float) -> None:
+    """Its probabilities are too modest by the power (1 − rate)^-1.5, and its own mistakes stay."""
+    true, given, proba = drawn(3_000, symmetric(4, rate))
+    wrong = given != true
+    modest = proba ** (1 - rate) ** 1.5
+    modest /= modest.sum(1, keepdims=True)
+    plain, found = (
+        decide(given, modest, max_false_alarms=0.2, corrected=corrected)
+        for corrected in (False, True)
+    )
+    assert found.noise_rate.value < plain.noise_rate.value + 0.005
+    assert found.noise_rate.low <= wrong.mean() <= found.noise_rate.high
+    assert found.is_issue.any()
+    assert np.mean(~wrong[found.is_issue]) < 0.25
+
+
+def test_mistakes_of_a_corrected_model_are_not_called_wrong_labels() -> None:
+    """A tenth of the nodes looks like another class: nothing tells them from wrong labels."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(5, size=400)
+    seen = np.where(rng.random(400) < 0.1, rng.integers(5, size=400), true)
+    logits = 2.0 * np.eye(5)[seen] + rng.normal(size=(400, 5))
+    proba = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    plain, found = (
+        decide(true, proba, max_false_alarms=0.2, corrected=corrected)
+        for corrected in (False, True)
+    )
+    assert found.noise_rate.value < 0.75 * plain.noise_rate.value
+    assert found.is_issue.sum() < plain.is_issue.sum() / 2
 
 
 def test_flags_are_the_largest_set_within_the_limit() -> None:
@@ -230,6 +263,10 @@ def test_few_labels_have_a_wide_interval() -> None:
     assert found.noise_rate.value < 0.05
     assert found.noise_rate.low < 0.01
     assert 0.28 < found.noise_rate.high < 0.4
+    assert found.at_least.low <= found.at_least.value < 0.01
+    assert found.at_least.high > 0.28
+    perfect = decide(given, np.eye(3)[given], max_false_alarms=0.2)
+    assert wrong_share_sentences(perfect)[0].endswith("(90 % interval 0.0% to 28.3%).")
 
 
 def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
@@ -317,6 +354,23 @@ def test_the_only_label_of_a_class_is_never_flagged_and_takes_no_part() -> None:
     assert found.noise_rate == without.noise_rate
     np.testing.assert_array_equal(found.transition, without.transition)
     np.testing.assert_allclose(found.posterior[-1].sum(), 1)
+    assert found.quality[-1] < 0.5
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_only_label_of_a_class_never_shows_that_it_is_right(rate: float) -> None:
+    """A misspelt class: models that never saw it give it no probability, or all of it."""
+    _, given, proba = drawn(200, symmetric(3, rate))
+    proba = np.hstack([proba, np.zeros((200, 1))])
+    for row in ([0.6, 0.3, 0.1, 0.0], [0.0, 0.0, 0.0, 1.0]):
+        found = decide(np.append(given, 3), np.vstack([proba, row]), max_false_alarms=1.0)
+        assert 0 < found.quality[-1] <= 0.5
+        assert found.verdict[-1] == "can't tell"
+        assert not found.is_issue[-1]
+    small = (1 - found.noise_rate.value) / 201
+    large = found.noise_rate.value * 200 / 201 / 3
+    assert found.quality[-1] == pytest.approx(min(0.5, small / (small + large)))
+    assert (found.quality[-1] < 0.1) == (rate > 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from conftest import dense_adjacency, edge_lists
 from erase.audit import detectors
 from erase.audit.detectors import (
     DETECTORS,
@@ -33,6 +32,7 @@ from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
+from graphs import dense_adjacency, edge_lists
 
 Floats = NDArray[np.float64]
 NO_EDGES = torch.empty(2, 0, dtype=torch.int64)
@@ -46,7 +46,9 @@ def out_of_fold_of(given: Any, proba: Any, fold: Any = None, by_fold: Any = None
     if by_fold is None:
         by_fold = np.stack([proba] * (int(np.max(fold)) + 1))
     embedding = np.zeros((len(given), 1), np.float32)
-    return OutOfFold(given, proba, np.asarray(fold, np.int64), embedding, np.asarray(by_fold))
+    return OutOfFold(
+        given, proba, np.asarray(fold, np.int64), embedding, lambda: np.asarray(by_fold)
+    )
 
 
 def noisy_case(
@@ -139,11 +141,13 @@ def test_an_empty_class_changes_nothing(name: str) -> None:
 def test_what_it_is_given_stays_as_it_was(name: str) -> None:
     given, proba, _ = noisy_case(4, n=30)
     out_of_fold = out_of_fold_of(given, proba)
-    before = {key: value.copy() for key, value in vars(out_of_fold).items()}
+    names = ("given", "proba", "fold", "embedding", "by_fold")
+    arrays = {name: getattr(out_of_fold, name) for name in names}
+    before = {key: value.copy() for key, value in arrays.items()}
     first = DETECTORS[name](out_of_fold, ring(30), 0)
     again = DETECTORS[name](out_of_fold, ring(30), 0)
     assert first.quality.tolist() == again.quality.tolist()
-    assert all((value == before[key]).all() for key, value in vars(out_of_fold).items())
+    assert all((value == before[key]).all() for key, value in arrays.items())
 
 
 @pytest.mark.parametrize("name", DETECTORS)

@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import given
 from torch import Tensor
 
-from conftest import edge_lists
-from erase.audit.neighbours import neighbour_evidence
+from erase.audit.neighbours import neighbour_agreement, neighbour_evidence
+from graphs import edge_lists
 
 
 @given(edge_lists(), st.integers(0, 10**6))
@@ -40,3 +40,20 @@ def test_evidence_by_hand() -> None:
     assert found.agree.tolist() == [0.5, 1.0, 0.0]
     assert found.suggested.tolist() == [0.5, 1.0, 0.0]
     np.testing.assert_allclose(found.proba, [0.5, 0.5, 0.5])
+
+
+@given(edge_lists(), st.integers(0, 10**6))
+def test_agreement_of_the_neighbours_is_that_of_a_loop(
+    graph: tuple[Tensor, int], seed: int
+) -> None:
+    edges, n = graph
+    labels = np.random.default_rng(seed).choice([-1, 0, 0, 1, 1, 1, 2], size=n)
+    sizes = np.array([(labels == k).sum() for k in range(3)])
+    hits, any_around = [], False
+    for node in np.flatnonzero(labels >= 0):
+        around = [int(labels[b]) for a, b in edges.T.tolist() if a == node and labels[b] >= 0]
+        any_around |= bool(around)
+        best = max(range(3), key=lambda k: (around.count(k), sizes[k], -k))
+        hits += [best == labels[node]] * bool(sizes[labels[node]] > 1)
+    found = neighbour_agreement(edges.numpy(), labels)
+    assert found == (np.mean(hits) if any_around and hits else None)

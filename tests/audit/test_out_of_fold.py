@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from sklearn.base import clone
 
-from conftest import mask, path_graph, two_communities
 from erase.audit.out_of_fold import fold_tasks, out_of_sample
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -21,6 +20,7 @@ from erase.methods.relabelling.noise_model import deal
 from erase.methods.smoothed import SmoothedLogReg
 from erase.random import numpy_stream
 from erase.training.loop import Fit, Loop, Outcome
+from graphs import mask, path_graph, two_communities
 
 SEEN: list[NodeTask] = []
 
@@ -100,6 +100,16 @@ def test_no_model_sees_a_label_it_predicts(y: list[int], folds: int) -> None:
         expected = np.where(known[own.numpy()][:, None], np.eye(8)[k % 8], 1 / 8)
         np.testing.assert_allclose(rows, expected)
     assert len({(int(t.train_mask.sum()), int(t.val_mask.sum())) for t in seen}) == 1
+
+
+def test_a_model_does_not_see_the_trusted_labels_of_its_fold() -> None:
+    task = task_of([k % 3 for k in range(40)])
+    task = replace(task, trusted=torch.tensor([(k + 1) % 3 if k < 20 else -1 for k in range(40)]))
+    out_of_fold, tasks = witnessed(task, 5)
+    for k, shown in enumerate(tasks):
+        assert shown.trusted is not None
+        assert (shown.trusted[torch.from_numpy(out_of_fold.fold == k)] == -1).all()
+        assert torch.equal(shown.trusted >= 0, (shown.y >= 0) & (torch.arange(40) < 20))
 
 
 def test_the_next_fold_validates_and_the_others_train() -> None:
@@ -261,7 +271,7 @@ def test_progress_counts_models(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("folds", [1, 0, -3, True, 2.5, None])
 def test_folds_that_cannot_be_are_refused(folds: Any) -> None:
-    with pytest.raises(EraseError, match="at least 2 folds"):
+    with pytest.raises(EraseError, match="2 to 1,000 folds"):
         out_of_sample(task_of([0, 1, 0, 1]), LabelPropagation(), folds)
 
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import erase
-from conftest import meaningless_graph, two_communities
 from erase.audit import Decision
-from erase.data.files import save_arrays
+from erase.data.files import load_arrays, save_arrays
 from erase.errors import EraseError
+from graphs import meaningless_graph, two_communities
 
 
 def named_numbers() -> Any:
@@ -110,3 +110,30 @@ def test_ids_join_corrected_labels_with_the_users_table(tmp_path: Path) -> None:
     assert clean["id"].tolist() == nodes["id"].drop(3).tolist()
     joined = nodes.drop(columns="label").merge(clean[["id", "label"]], on="id", how="left")
     assert joined["label"].fillna("").tolist() == [*"aaa", "", *"a" * 16, *"b" * 20]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("decision/quality", np.nan),
+        ("decision/posterior", -0.5),
+        ("decision/transition", np.inf),
+        ("decision/transition_low", np.nan),
+        ("embedding", np.nan),
+        ("pred_probs", 0.9),
+        ("threshold", 7.0),
+        ("expected_false_alarms", -1.0),
+    ],
+)
+def test_numbers_that_are_no_probabilities_are_refused(
+    name: str, value: float, tmp_path: Path
+) -> None:
+    erase.audit(two_communities(size=10), method="label-propagation").save(tmp_path)
+    arrays, metadata = load_arrays(tmp_path / "audit.safetensors")
+    if name in metadata:
+        metadata[name] = value
+    else:
+        arrays[name].view(-1)[0] = value
+    save_arrays(tmp_path / "audit.safetensors", arrays, metadata)
+    with pytest.raises(EraseError, match="numbers that are not probabilities"):
+        erase.load_audit(tmp_path)

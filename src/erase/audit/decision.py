@@ -5,12 +5,24 @@ fitted to all labels, its uncertainty is measured, and labels are flagged. Befor
 probabilities must predict the given labels better than chance: see :func:`agreement`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
+from erase.audit.feature_noise import (
+    FEWEST_LABELS,
+    LEAST_COVERAGE,
+    FeatureNoise,
+    find_feature_noise,
+    joint_posterior,
+    level_posterior,
+    weigh_label,
+)
+from erase.audit.witnesses import Witnesses, pool
 from erase.errors import EraseError
 from erase.methods.relabelling.noise_model import (
     Calibration,
@@ -26,10 +38,20 @@ Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 CANNOT_TELL = "can't tell"
+IGNORES_FEATURES = "mistakes depend on the class of a node, not on its features"
+FOLLOWS_FEATURES = "mistakes follow the features, and neighbours make others"
 
 _FOLDS, _WEIGHED = 5, 5_000  # labels that suffice to weight the noise models
+# For probabilities that a method has corrected for noise. Their power τ is about (1 − rate)^-1.5:
+# less than the likelihood prefers, since a method's own mistakes look like wrong labels. Chosen on
+# draws 100 to 104 of symmetric and asymmetric noise at 10 and 30 % on Cora, CiteSeer and PubMed.
+_CORRECTED_POWERS = tuple(np.geomspace(1.0, 8.0, 28).tolist())
+_POWER_OF_RATE, _POWER_ERROR, _UNCHANGED = 1.5, 0.1, 0.35
+_SHARED_MISTAKES = 0.5  # of features and neighbours, for each label on which they disagree
+_RATE_ERROR = 0.02
 _RESAMPLES, _RESAMPLED_STEPS = 50, 15
 _INTERVAL = (5.0, 95.0)  # percentiles
+_TAIL = 1.645  # standard errors that hold 90 %
 _CHANCE = 0.01  # significance level of the test against chance
 _DEPENDENCE = 2.0  # times the variance of independent predictions
 _LEAST_CORRELATION = 0.05
@@ -56,12 +78,15 @@ class Agreement:
         correlation: of probabilities with labels; 0 by chance, 1 for certain and right predictions.
         needed: the correlation below which it may be chance, or is too weak to use; above 1 where
             there are too few labels to tell.
+        neighbours: share of the labels that are the most common label of the node's neighbours;
+            None where no neighbour has a label.
     """
 
     model: float
     majority: float
     correlation: float
     needed: float
+    neighbours: float | None = None
 
     @property
     def is_informative(self) -> bool:
@@ -71,9 +96,13 @@ class Agreement:
     def __str__(self) -> str:
         """Return the numbers in words."""
         needed = f"{self.needed:.2f} is needed" if self.needed <= 1 else "with too few labels"
+        around = (
+            "" if self.neighbours is None else f", neighbours' labels with {self.neighbours:.1%}"
+        )
         return (
             f"models that had not seen a label agree with {self.model:.1%} of the labels, the most "
-            f"common class with {self.majority:.1%} (correlation {self.correlation:.2f}, {needed})"
+            f"common class with {self.majority:.1%}{around} "
+            f"(correlation {self.correlation:.2f}, {needed})"
         )
 
 
@@ -87,7 +116,11 @@ class Decision:
         suggested: [n] the most probable class; the given one where no other is more probable.
         is_issue: [n] whether the label is flagged; another class is then suggested.
         verdict: [n] "right", "wrong" or "can't tell".
-        noise_rate: the share of wrong labels.
+        noise_rate: the share of wrong labels, under the `assumption`.
+        at_least: a share of wrong labels that there are at least, if the features and the
+            neighbours of a node do not err together; its interval is that of this bound.
+        assumption: what `noise_rate` rests on.
+        feature_noise: whether mistakes follow the features; None where that cannot be told.
         agreement: how well `proba` predicts the labels. Where it is not informative, nothing is
             flagged, every verdict is "can't tell", and the interval of the noise rate is [0, 1].
         transition: [K, K] P(given class | true class), ``[true, given]``.
@@ -95,6 +128,8 @@ class Decision:
         transition_high: [K, K] the upper ends.
         expected_false_alarms: mean quality of the flagged labels; at most the limit that was set.
         threshold: the quality at and below which a label is flagged.
+        confirmed: how many trusted labels drawn at random `noise_rate` rests on; 0 where it rests
+            on the `assumption` alone.
     """
 
     quality: NDArray[np.float64]
@@ -103,60 +138,226 @@ class Decision:
     is_issue: NDArray[np.bool_]
     verdict: NDArray[np.str_]
     noise_rate: Estimate
+    at_least: Estimate
+    assumption: str
+    feature_noise: FeatureNoise | None
     agreement: Agreement
     transition: NDArray[np.float64]
     transition_low: NDArray[np.float64]
     transition_high: NDArray[np.float64]
     expected_false_alarms: float
     threshold: float
+    confirmed: int = 0
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether anything is known about the share of wrong labels."""
+        return self.agreement.is_informative or self.confirmed > 0
 
 
-def decide(given: Classes, proba: Floats, *, max_false_alarms: float, seed: int = 0) -> Decision:
-    """Return which of the `given` labels are wrong, according to `proba`.
+def decide(
+    given: Classes,
+    proba: Floats,
+    *,
+    max_false_alarms: float,
+    seed: int = 0,
+    witnesses: Witnesses | None = None,
+    corrected: bool = False,
+) -> Decision:
+    """Return which of the `given` labels are wrong, according to `proba` and `witnesses`.
 
     Labels are flagged by :func:`verdicts`, if `proba` predicts the labels better than chance by
     :func:`agreement`; otherwise nothing is flagged. The only label of its class is never flagged,
-    since no model has seen another of its class. Such labels have no part in the agreement, in T,
-    nor in the noise rate. Cost: linear in n.
+    since no model has seen another of its class, and its quality is at most 1/2. Such labels have
+    no part in the agreement, in T, nor in the noise rate. Cost: linear in n.
+
+    With witnesses, `proba` is pooled with what the graph says. Where mistakes follow the features
+    (:mod:`erase.audit.feature_noise`), features and graph are two opinions of which neither knows
+    the label, and decide what the label is worth.
 
     Args:
         given: [n] classes 0 … K−1.
         proba: [n, K] out-of-sample: a node's own label took no part in its row.
         max_false_alarms: the largest expected share of right labels among the flagged, in [0, 1].
         seed: of the folds and samples behind weights and intervals.
+        witnesses: of the same labels; None: `proba` alone decides.
+        corrected: whether `proba` are already those of the true classes, as far as a method can
+            tell; then they are trusted more, and fewer labels are called wrong.
     """
     given, proba = _checked(given, proba, max_false_alarms)
-    checkable = _checkable(given)
-    calibration = _calibrated(given[checkable], proba[checkable], seed)
+    checkable = is_checkable(given)
+    seen = None if witnesses is None else witnesses.rows(checkable)
+    pooled = proba
+    if witnesses is not None and seen is not None:
+        pooled = proba.copy()
+        parts = [proba[checkable], seen.graph]
+        pooled[checkable] = pool(parts, given[checkable], seed, keep_confidence=True)
+    known = agreement(given[checkable], pooled[checkable])
+    noise = None if seen is None else find_feature_noise(given[checkable], seen)
     posterior = np.empty_like(proba)
-    posterior[checkable] = calibration.posterior(given[checkable], proba[checkable])
-    posterior[~checkable] = posteriors(given[~checkable], proba[~checkable], calibration.transition)
-    transition = calibration.transition
-    rates, transitions = _resampled(given[checkable], proba[checkable], calibration, seed)
+    if noise is not None and noise.is_present and seen is not None:
+        own, model = _two_opinions(given[checkable], seen, seed)
+    else:
+        least = 0.0 if seen is None else contradicted_share(given[checkable], seen)
+        own, model = _one_opinion(given[checkable], pooled[checkable], seed, corrected, least)
+    posterior[checkable] = own
+    posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
     quality = posterior[np.arange(len(given)), given]
-    known = agreement(given[checkable], proba[checkable])
     is_issue, verdict = verdicts(given, posterior, max_false_alarms)
+    rate, at_least = model.rate, model.at_least
+    if seen is not None and noise is not None and not model.follows_features:
+        at_least = _smaller(at_least, _independent_share(given[checkable], seen))
     if not known.is_informative:
         is_issue, verdict = np.zeros_like(is_issue), np.full_like(verdict, CANNOT_TELL)
-    low, high = np.percentile(transitions, _INTERVAL, axis=0)
-    rate = min(max(0.0, float(1 - quality[checkable].mean())), 1.0)
-    within = (
-        _rate_interval(rate, rates, int(checkable.sum())) if known.is_informative else (0.0, 1.0)
-    )
+        rate, at_least = Estimate(rate.value, 0.0, 1.0), Estimate(0.0, 0.0, 1.0)
     return Decision(
         quality=quality,
         posterior=posterior,
         suggested=_suggested(given, posterior),
         is_issue=is_issue,
         verdict=verdict,
-        noise_rate=Estimate(rate, *within),
+        noise_rate=rate,
+        at_least=at_least,
+        assumption=FOLLOWS_FEATURES if model.follows_features else IGNORES_FEATURES,
+        feature_noise=noise,
         agreement=known,
-        transition=transition,
-        transition_low=np.minimum(low, transition),
-        transition_high=np.maximum(high, transition),
+        transition=model.transition,
+        transition_low=np.minimum(model.transition_low, model.transition),
+        transition_high=np.maximum(model.transition_high, model.transition),
         expected_false_alarms=float(quality[is_issue].mean()) if is_issue.any() else 0.0,
         threshold=float(quality[is_issue].max()) if is_issue.any() else 0.0,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _NoiseModel:
+    """What a model of the noise says about all labels together."""
+
+    rate: Estimate
+    at_least: Estimate
+    transition: Floats
+    transition_low: Floats
+    transition_high: Floats
+    follows_features: bool
+
+
+def _one_opinion(
+    given: Classes, proba: Floats, seed: int, corrected: bool, least: float
+) -> tuple[Floats, _NoiseModel]:
+    """Return posteriors [n, K] for noise that depends on the class alone, and the noise.
+
+    Args:
+        given: [n] classes.
+        proba: [n, K].
+        seed: of folds and resamples.
+        corrected: whether `proba` are corrected for noise.
+        least: a share of labels that are wrong at least.
+    """
+    calibration = _calibrated(given, proba, seed, corrected, least)
+    posterior = calibration.posterior(given, proba)
+    rates, transitions = _resampled(given, proba, calibration, seed)
+    rate = min(max(0.0, float(1 - posterior[np.arange(len(given)), given].mean())), 1.0)
+    low, high = _rate_interval(rate, rates, len(given))
+    fewest, most = _count_interval(low, len(given))
+    return posterior, _NoiseModel(
+        Estimate(rate, low, high),
+        Estimate(low, min(low, fewest), max(rate, most)),
+        calibration.transition,
+        *_interval_of(transitions),
+        False,
+    )
+
+
+def _unchecked(given: Classes, proba: Floats, rate: Estimate, labels: int) -> Floats:
+    """Return posteriors [m, K] of labels of which each is the only one of its class.
+
+    Either the class has the share of one label and this is it, or the label of another class went
+    wrong and fell on this class as on any other. A single label cannot show that it is right, so
+    the given class has at most half of the probability; the others share the rest as in `proba`.
+
+    Args:
+        given: [m] classes.
+        proba: [m, K].
+        rate: of wrong labels.
+        labels: how many there are in all.
+    """
+    rows = np.arange(len(given))
+    others = proba + _ROUNDING
+    others[rows, given] = 0.0
+    right = (1 - rate.value) / labels
+    wrong = rate.value * (1 - 1 / labels) / max(proba.shape[1] - 1, 1)
+    quality = min(0.5, right / (right + wrong))
+    posterior: Floats = (1 - quality) * others / others.sum(1, keepdims=True)
+    posterior[rows, given] = quality
+    return posterior
+
+
+def _two_opinions(given: Classes, witnesses: Witnesses, seed: int) -> tuple[Floats, _NoiseModel]:
+    """Return posteriors [n, K] for noise that follows the features, and the noise.
+
+    How many labels are wrong remains unknown: where features and neighbours err together, no label
+    looks wrong. So the interval of the rate has no upper end.
+    """
+    smoothed = witnesses.smoothed if witnesses.smoothed is not None else witnesses.graph
+    n = len(given)
+    posterior = level_posterior(given, smoothed, witnesses.around)
+    at_least = _independent_share(given, witnesses)
+    rate = max(float(1 - posterior[np.arange(n), given].mean()), at_least.value)
+    stream = numpy_stream(seed, "resampled labels")
+    drawn = [
+        transition_of(given, posterior, stream.multinomial(n, np.full(n, 1 / n)))
+        for _ in range(_RESAMPLES)
+    ]
+    return posterior, _NoiseModel(
+        Estimate(rate, at_least.low, 1.0),
+        at_least,
+        transition_of(given, posterior, np.ones(n)),
+        *_interval_of(np.stack(drawn)),
+        True,
+    )
+
+
+def _interval_of(drawn: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the 90 % intervals of what was drawn [B, …]."""
+    low, high = np.percentile(drawn, _INTERVAL, axis=0)
+    return low, high
+
+
+def transition_of(given: Classes, posterior: Floats, weights: NDArray[Any]) -> Floats:
+    """Return T [K, K] ``[true, given]`` by expected counts; an empty class keeps its label."""
+    k = posterior.shape[1]
+    counts = posterior.T @ (np.eye(k)[given] * weights[:, None]) + 1e-6 * np.eye(k)
+    transition: Floats = counts / counts.sum(1, keepdims=True)
+    return transition
+
+
+def _independent_share(given: Classes, witnesses: Witnesses) -> Estimate:
+    """Return the share of wrong labels by which a node's own features and its neighbours differ.
+
+    Both are taken for independent opinions, and the label is weighed by how well it predicts the
+    neighbours. Mistakes that repeat the features have no part in it, so it is a lower bound. The
+    interval covers the error of the label's weight and the number of labels.
+    """
+    features, graph = witnesses.features, witnesses.graph
+    if features is None:
+        return Estimate(1.0, 1.0, 1.0)  # no bound
+    weight = weigh_label(given, features, graph)
+    rows = np.arange(len(given))
+
+    def share(away: float) -> float:
+        moved = replace(weight, weight=weight.weight + away * weight.error)
+        posterior = joint_posterior(given, features, graph, moved)
+        return float(1 - posterior[rows, given].mean())
+
+    value = share(0.0)
+    low, high = _count_interval(value, len(given))
+    return Estimate(value, min(low, share(_TAIL)), max(high, share(-_TAIL)))
+
+
+def _smaller(one: Estimate, other: Estimate) -> Estimate:
+    """Return the smaller of two bounds; its interval reaches down to the smaller end."""
+    value = min(one.value, other.value)
+    return Estimate(value, min(one.low, other.low), max(value, min(one.high, other.high)))
 
 
 def agreement(given: Classes, proba: Floats) -> Agreement:
@@ -219,7 +420,7 @@ def verdicts(
         posterior: [n, K] P(true class | node, given label).
         max_false_alarms: the largest expected share of right labels among the flagged.
     """
-    checkable = _checkable(given)
+    checkable = is_checkable(given)
     quality = posterior[np.arange(len(given)), given]
     doubtful = checkable & (_suggested(given, posterior) != given)
     is_issue = np.zeros(len(given), dtype=bool)
@@ -228,7 +429,7 @@ def verdicts(
     return is_issue, np.where(wrong, "wrong", np.where(right, "right", CANNOT_TELL))
 
 
-def _checkable(given: Classes) -> NDArray[np.bool_]:
+def is_checkable(given: Classes) -> NDArray[np.bool_]:
     """Return which labels [n] can be checked: those that share their class with another label."""
     checkable: NDArray[np.bool_] = np.bincount(given)[given] > 1
     return checkable
@@ -259,13 +460,77 @@ def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
     return flagged
 
 
-def _calibrated(given: Classes, proba: Floats, seed: int) -> Calibration:
-    """Return noise models weighted on a sample of the labels and fitted to all of them."""
+def contradicted_share(given: Classes, witnesses: Witnesses) -> float:
+    """Return a share of labels that are wrong at least, by what features and neighbours both say.
+
+    Where a node's own features and its neighbours agree on a class other than the label, the label
+    is wrong, or both err together. How often they err together is not known; it is taken to be at
+    most half as often as they disagree. Their disagreement is divided by that of chance, so that
+    opinions which always name the most common class count for nothing:
+
+        C = share(F = G ≠ label) − ½ · share(F ≠ G) / Σ_{j≠k} share(F = j) share(G = k).
+
+    The share is 0 where that is negative, without features, with few labels, and where most nodes
+    have no label.
+
+    Args:
+        given: [n] classes.
+        witnesses: of the same labels.
+    """
+    if witnesses.features is None or witnesses.coverage < LEAST_COVERAGE:
+        return 0.0
+    n, k = witnesses.graph.shape
+    if n < FEWEST_LABELS:
+        return 0.0
+    features, graph = witnesses.features.argmax(1), witnesses.graph.argmax(1)
+    apart = features != graph
+    by_chance = 1 - np.bincount(features, minlength=k) @ np.bincount(graph, minlength=k) / n**2
+    if by_chance <= 0:
+        return 0.0
+    against = float(np.mean(~apart & (features != given)))
+    return max(against - _SHARED_MISTAKES * float(apart.mean()) / float(by_chance), 0.0)
+
+
+def _calibrated(
+    given: Classes, proba: Floats, seed: int, corrected: bool, least: float
+) -> Calibration:
+    """Return noise models weighted on a sample of the labels and fitted to all of them.
+
+    Where they find fewer wrong labels than `least`, models that do are left out.
+    """
     stream = numpy_stream(seed, "held-out labels")
     sample = np.sort(stream.permutation(len(given))[:_WEIGHED])
     folds = stream.permutation(len(sample)) % min(_FOLDS, len(sample))
-    calibration = calibrate(given[sample], proba[sample], folds=folds)
+    fit = partial(calibrate, given[sample], proba[sample], folds=folds)
+    if corrected:
+        calibration = fit(
+            powers=_CORRECTED_POWERS, log_prior=_prior_of_corrected, unchanged=_UNCHANGED
+        )
+    else:
+        calibration = fit()
+    if float(_rates(calibration.transition)) < least:
+        calibration = fit(powers=_CORRECTED_POWERS, log_prior=partial(_prior_of_rate, least))
     return calibration.refitted(given, proba) if len(sample) < len(given) else calibration
+
+
+def _rates(transitions: Floats) -> Floats:
+    """Return the rate of wrong labels of transition matrices [..., K, K], all classes alike."""
+    rates: Floats = 1 - np.trace(transitions, axis1=-2, axis2=-1) / transitions.shape[-1]
+    return rates
+
+
+def _prior_of_rate(least: float, power: Floats, transitions: Floats) -> Floats:
+    """Return the log prior of models [C] that have a rate of wrong labels of at least `least`."""
+    missing = np.maximum(least - _rates(transitions), 0.0)
+    prior: Floats = -((missing / _RATE_ERROR) ** 2) / 2
+    return prior
+
+
+def _prior_of_corrected(power: Floats, transitions: Floats) -> Floats:
+    """Return the log prior of models [C]: the power follows from the rate of wrong labels."""
+    away = np.log(power) + _POWER_OF_RATE * np.log1p(-_rates(transitions))
+    prior: Floats = -((away / _POWER_ERROR) ** 2) / 2
+    return prior
 
 
 def _resampled(
@@ -313,11 +578,17 @@ def _rate_interval(rate: float, resampled: Floats, labels: int) -> tuple[float, 
     (0.0, 0.283)
     """
     low, high = np.percentile(resampled, _INTERVAL)
+    fewest, most = _count_interval(rate, labels)
+    return min(float(low), fewest, rate), max(float(high), most, rate)
+
+
+def _count_interval(rate: float, labels: int) -> tuple[float, float]:
+    """Return the 90 % Clopper–Pearson interval of n·rate wrong labels among n."""
     tails = [percentile / 100 for percentile in _INTERVAL]
     wrong, right = labels * rate, labels * (1 - rate)
     fewest = beta.ppf(tails[0], wrong, right + 1) if wrong > _ROUNDING else 0.0
     most = beta.ppf(tails[1], wrong + 1, right) if right > _ROUNDING else 1.0
-    return min(float(low), float(fewest), rate), max(float(high), float(most), rate)
+    return float(fewest), float(most)
 
 
 def no_shared_class(count: int) -> EraseError:

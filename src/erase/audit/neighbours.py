@@ -57,3 +57,27 @@ def neighbour_evidence(
             suggested=total(around == suggested[node]) / labelled,
             proba=total(proba[neighbour, given[node]]) / neighbours,
         )
+
+
+def neighbour_agreement(edge_index: NDArray[np.int64], given: NDArray[np.int64]) -> float | None:
+    """Return the share of the labels that are the most common label of the node's neighbours.
+
+    Nodes without a labelled neighbour get the most common class, which also decides ties. Labels
+    that are the only one of their class do not count. None where no labelled node has a labelled
+    neighbour, or no label counts.
+
+    Args:
+        edge_index: [2, E] both directions of every edge, without self-loops.
+        given: [N] given class, -1 where none.
+    """
+    classes = int(given.max()) + 1
+    node, around = edge_index[0], given[edge_index[1]]
+    seen = (around >= 0) & (given[node] >= 0)
+    sizes = np.bincount(given[given >= 0], minlength=classes)
+    counted = np.append(sizes, 0)[given] > 1  # -1: the last
+    if not seen.any() or not counted.any():
+        return None
+    pairs = node[seen] * classes + around[seen]
+    counts = np.bincount(pairs, minlength=len(given) * classes).reshape(-1, classes)
+    common = (counts + sizes / (sizes.sum() + 1)).argmax(1)
+    return float((common == given)[counted].mean())

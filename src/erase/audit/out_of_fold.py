@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ Nodes = NDArray[np.int64]
 
 # With fewer labels than this, selecting an epoch is guesswork: models train without validation.
 _FEWEST_VALIDATION_LABELS = 10
+MOST_FOLDS = 1_000  # each trains a model and keeps predictions of every node
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +36,27 @@ class OutOfFold:
             any label of the node's given class, since it cannot predict that class.
         fold: [N] the fold of the node, which is the model that predicts it; -1 without a label.
         embedding: [N, D] of the first fold's model; those of several models share no axes.
-        by_fold: [folds, N, K] of every model, for every node. To compare a node with its
-            neighbours, take the model of the node's fold: only that one never saw its label.
+        models: returns the predictions of every model for every node, see `by_fold`.
+        views: [n, K] by name, what parts of the features say about the labelled nodes.
+        smoothed: [N, D] features smoothed over the graph, where the method has some.
     """
 
     given: NDArray[np.int64]
     proba: NDArray[np.float32]
     fold: NDArray[np.int64]
     embedding: NDArray[np.float32]
-    by_fold: NDArray[np.float32]
+    models: Callable[[], NDArray[np.float32]]
+    views: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    smoothed: NDArray[np.float32] | None = None
+
+    @cached_property
+    def by_fold(self) -> NDArray[np.float32]:
+        """[folds, N, K] of every model, for every node, computed when first asked for.
+
+        To compare a node with its neighbours, take the model of the node's fold: only that one
+        never saw its label.
+        """
+        return self.models()
 
 
 def out_of_sample(
@@ -75,24 +89,38 @@ def out_of_sample(
     fold[labelled] = deal(given[labelled], int(folds), stream)
     crossed = method.cross_fit(task, fold, progress=progress)
     if crossed is None:
-        crossed = _one_by_one(method, fold_tasks(task, fold, seed), progress)
-    proba = crossed.proba.mean(0)
-    proba[labelled] = crossed.proba[fold[labelled], labelled]
+        crossed = _one_by_one(method, fold_tasks(task, fold, seed), fold, progress)
+    proba = crossed.own
     unknown = labelled[~crossed.classes_seen[fold[labelled], given[labelled]]]
     proba[unknown] = 1 / task.num_classes
-    return OutOfFold(given.copy(), proba, fold, crossed.embedding, crossed.proba)
+    return OutOfFold(
+        given.copy(),
+        proba,
+        fold,
+        crossed.embedding,
+        crossed.by_fold,
+        crossed.views,
+        crossed.smoothed,
+    )
 
 
-def _one_by_one(method: NodeClassifier, tasks: Sequence[NodeTask], progress: bool) -> CrossFit:
-    """Return the predictions of a model of each task."""
+def _one_by_one(
+    method: NodeClassifier, tasks: Sequence[NodeTask], fold: Nodes, progress: bool
+) -> CrossFit:
+    """Return the predictions of a model of each task, which misses the labels of one fold."""
     probas = []
     embedding = np.empty(0, np.float32)
     for model in _fitted(method, tasks, progress):
         probas.append(model.predict_proba())
         embedding = embedding if len(probas) > 1 else model.transform()
     classes = np.arange(tasks[0].num_classes)
-    classes_seen = np.stack([np.isin(classes, task.y[task.train_mask].numpy()) for task in tasks])
-    return CrossFit(np.stack(probas), classes_seen, embedding)
+    classes_seen = np.stack(
+        [np.isin(classes, task.learning_labels[task.train_mask].numpy()) for task in tasks]
+    )
+    by_fold, labelled = np.stack(probas), np.flatnonzero(fold >= 0)
+    own = by_fold.mean(0)
+    own[labelled] = by_fold[fold[labelled], labelled]
+    return CrossFit(own, classes_seen, embedding, lambda: by_fold)
 
 
 def check_folds(task: NodeTask, folds: int) -> None:
@@ -107,12 +135,13 @@ def check_folds(task: NodeTask, folds: int) -> None:
         )
     if counts.max() < 2:
         raise no_shared_class(len(given))
-    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
-        raise EraseError("at least 2 folds", repr(folds), "Pass folds=5, for example.")
+    is_whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
+    if not is_whole or not 2 <= folds <= MOST_FOLDS:
+        raise EraseError(f"2 to {MOST_FOLDS:,} folds", repr(folds), "Pass folds=5, for example.")
 
 
 def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
-    """Return what each model is given: the graph without the labels of its fold.
+    """Return what each model is given: the graph without the labels of its fold, trusted or not.
 
     A label of the validation fold trains instead where its class would have none in training; with
     two folds there is no validation. All models have the same numbers of training and of validation
@@ -125,7 +154,7 @@ def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
         seed: of what stays out.
     """
     count = int(fold.max()) + 1
-    given = task.y.numpy()
+    given = task.learning_labels.numpy()
     selects = (fold >= 0).sum() // count >= _FEWEST_VALIDATION_LABELS
     train, val = [], []
     for k in range(count):
@@ -137,12 +166,10 @@ def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:
     rng = numpy_stream(seed, "audit surplus")
     _level(train, given, rng)
     _level(val, given, rng)
-    tasks = []
-    for masks in zip(train, val, strict=True):
-        train_mask, val_mask = map(torch.from_numpy, masks)
-        y = torch.where(train_mask | val_mask, task.y, -1)
-        tasks.append(replace(task, y=y, train_mask=train_mask, val_mask=val_mask, notes=()))
-    return tasks
+    plain = replace(task, notes=())
+    return [
+        plain.with_splits(*map(torch.from_numpy, masks)) for masks in zip(train, val, strict=True)
+    ]
 
 
 def _level(masks: Sequence[NDArray[np.bool_]], given: Nodes, rng: np.random.Generator) -> None:

@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from erase.audit.decision import Decision, verdicts
 from erase.audit.neighbours import neighbour_evidence
+from erase.audit.statements import headline, wrong_share_sentences
 from erase.data.fields import node_columns
 from erase.data.files import StrPath, write_json, write_table
 from erase.data.kinds import Graph, graph_data, relabelled
-from erase.data.labels import encode_labels, label_fields
+from erase.data.labels import encode_labels, encode_trusted, label_fields
+from erase.data.parts import output_path
 from erase.display import fact_table
 from erase.errors import EraseError
 
@@ -31,7 +33,8 @@ class Audit:
             ``neighbours_agree`` and ``neighbours_suggested`` (share of the labelled neighbours that
             carry the given and the suggested label; NaN where no neighbour is labelled) and
             ``neighbours_proba`` (mean probability of the given class over all neighbours; NaN where
-            there is none).
+            there is none). Where the graph has trusted labels, ``trusted`` tells which nodes have
+            one: never flagged, with the trusted label as ``suggested``.
         class_names: K names.
         label_values: [K] what stands for class k among the graph's labels: a number, or its name.
         pred_probs: [N, K] rows sum to 1; out-of-sample for labelled nodes.
@@ -44,6 +47,8 @@ class Audit:
         settings: method and its parameters, folds, seed, allowed false alarms, device, versions.
         notes: what was changed when the graph was read, one sentence each.
         seconds: how long it took.
+        trusted: [N] trusted class, -1 where there is none; None where the graph has no trusted
+            labels.
     """
 
     issues: pd.DataFrame
@@ -59,25 +64,25 @@ class Audit:
     notes: tuple[str, ...]
     seconds: float
     node_ids: tuple[Any, ...] | None = None
+    trusted: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         """Return what was found, in a line."""
         if not self.decision.agreement.is_informative:
             return f"<Audit of {len(self.issues)} labels: it cannot tell which are wrong>"
-        flagged, rate = int(self.decision.is_issue.sum()), self.decision.noise_rate.value
-        return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {rate:.0%} thought wrong>"
+        flagged, (_, words) = int(self.decision.is_issue.sum()), headline(self.decision)
+        return f"<Audit of {len(self.issues)} labels: {flagged} flagged, {words} wrong>"
 
     def _repr_html_(self) -> str:
         summary, decision = self.summary(), self.decision
         facts = {key: summary[key] for key in ("nodes", "edges")}
-        facts |= {"classes": len(self.class_names), "given labels": summary["labels"]}
-        if decision.agreement.is_informative:
-            rate = decision.noise_rate
-            facts["wrong labels"] = f"{rate.value:.1%} ({rate.low:.1%} to {rate.high:.1%})"
         facts |= {
+            "classes": len(self.class_names),
+            "given labels": summary["labels"],
+            "agreement": str(decision.agreement),
+            "wrong labels": " ".join(wrong_share_sentences(decision, self.settings.get("graph"))),
             "flagged": summary["flagged"],
             "flagged, with another label suggested": summary["wrong"],
-            "agreement": str(decision.agreement),
             "method": str(self.settings.get("method", "not recorded")),
         }
         return fact_table("Audit", facts)
@@ -86,8 +91,9 @@ class Audit:
         """Return the corrected labels [N] as the graph has them: numbers or names.
 
         Of the flagged labels, those that are "wrong" become the suggested class, and those where
-        one "can't tell" are removed. Nothing else changes. Where there is none, it is -1, or "".
-        Where the agreement is not informative nothing is flagged, and nothing changes at all.
+        one "can't tell" are removed. A trusted label replaces the given one. Nothing else changes.
+        Where there is none, it is -1, or "". Where the agreement is not informative nothing is
+        flagged.
 
         Args:
             force: correct what would be flagged if the agreement were informative.
@@ -107,7 +113,7 @@ class Audit:
         corrected = np.where(verdict == "wrong", decision.suggested, -1)
         clean = self.given.copy()
         clean[self.given >= 0] = np.where(flagged, corrected, given)
-        return clean
+        return clean if self.trusted is None else np.where(self.trusted >= 0, self.trusted, clean)
 
     def clean_graph(self, graph: Graph, *, force: bool = False) -> Graph:
         """Return a copy of the audited `graph`, of the same kind, with its given labels corrected.
@@ -119,8 +125,10 @@ class Audit:
             graph: the one that was audited, of any kind that ``NodeTask.of`` takes.
             force: correct the labels all the same, as :meth:`clean_labels` does.
         """
-        y, class_names, values = encode_labels(graph_data(graph))
-        labels = y.numpy()
+        data = graph_data(graph)
+        y, class_names, values = encode_labels(data)
+        trusted = encode_trusted(data)
+        labels = y.numpy() if trusted is None else torch.where(y >= 0, y, trusted).numpy()
         audited = self.given >= 0
         if (
             class_names != self.class_names
@@ -139,18 +147,23 @@ class Audit:
                 "Keep the labels as they are, label more nodes, audit with another method, or "
                 "correct them all the same with force=True.",
             )
-        labels = np.where(audited, self.clean_classes(force=force), labels)
+        labels = np.where(audited, self.clean_classes(force=force), y.numpy())
         return relabelled(graph, y, labels, class_names, values)
 
     def summary(self) -> dict[str, Any]:
-        """Return the audit in numbers: how noisy, how much is flagged, which classes are mixed.
+        """Return the audit in numbers: how good the models are, how noisy the labels.
 
         ``agreement`` says how well models that had not seen a label predict it: ``model`` beside
-        ``majority``, the most common class; ``correlation`` beside what is ``needed``. Where
-        that is not informative, estimates of the noise are None.
+        ``majority``, the most common class, and ``neighbours``, their most common label;
+        ``correlation`` beside what is ``needed``. ``at_least`` is a lower bound of the share of
+        wrong labels, and ``noise_rate`` the share under the ``assumption``, or by as many random
+        trusted labels as ``confirmed`` says. ``follows_features`` says whether mistakes follow the
+        features, None where that cannot be told. Where the agreement is not informative, estimates
+        of the noise are None.
         """
         decision, k = self.decision, len(self.class_names)
-        known = decision.agreement.is_informative
+        known, noise = decision.agreement.is_informative, decision.feature_noise
+        unknown: dict[str, Any] = {} if decision.has_rate else {"value": None}
         given = self.given[self.given >= 0]
         flagged, wrong = decision.is_issue, decision.is_issue & (decision.verdict == "wrong")
         labels = np.bincount(given, minlength=k)
@@ -164,14 +177,16 @@ class Audit:
             "suggested_instead": np.bincount(decision.suggested[wrong], minlength=k).tolist(),
         }
         return {
+            "agreement": {**asdict(decision.agreement), "is_informative": known},
             "nodes": len(self.given),
             "edges": self.edge_index.shape[1] // 2,
             "labels": len(given),
-            "agreement": {
-                **asdict(decision.agreement),
-                "is_informative": decision.agreement.is_informative,
-            },
-            "noise_rate": asdict(decision.noise_rate) | ({} if known else {"value": None}),
+            **({} if self.trusted is None else {"trusted": int((self.trusted >= 0).sum())}),
+            "at_least": asdict(decision.at_least) | unknown,
+            "noise_rate": asdict(decision.noise_rate) | unknown,
+            "assumption": decision.assumption if decision.has_rate else None,
+            "confirmed": decision.confirmed,
+            "follows_features": noise.is_present if known and noise is not None else None,
             "flagged": int(flagged.sum()),
             "wrong": int(wrong.sum()),
             "cannot_tell": int((flagged & ~wrong).sum()),
@@ -193,7 +208,7 @@ class Audit:
             "seconds": self.seconds,
         }
 
-    def save(self, folder: StrPath, *, parquet: bool = False) -> None:
+    def save(self, folder: StrPath, *, parquet: bool = False, safe_csv: bool = False) -> None:
         """Write the audit into `folder`: files to read, and one for `erase.load_audit`.
 
         ``issues.csv`` holds `issues`. ``labels_clean.csv`` has a row per labelled node: ``node``,
@@ -204,15 +219,16 @@ class Audit:
         Args:
             folder: made where it is missing.
             parquet: write ``issues.parquet`` too.
+            safe_csv: escape text in CSV files that a spreadsheet would take for a formula.
         """
         from erase.audit.storage import FILE, save_audit  # which imports this module
 
-        folder = Path(folder)
+        folder = output_path(folder)
         (folder / "summary.json").unlink(missing_ok=True)  # written last: without it, unfinished
-        write_table(self.issues, folder / "issues.csv")
+        write_table(self.issues, folder / "issues.csv", safe_csv=safe_csv)
         if parquet:
             write_table(self.issues, folder / "issues.parquet")
-        write_table(self._label_table(), folder / "labels_clean.csv")
+        write_table(self._label_table(), folder / "labels_clean.csv", safe_csv=safe_csv)
         save_audit(self, folder / FILE)
         write_json(self.summary(), folder / "summary.json")
 
@@ -244,6 +260,7 @@ def issue_table(
     decision: Decision,
     edge_index: NDArray[np.int64],
     pred_probs: NDArray[np.float64],
+    trusted: NDArray[np.int64] | None = None,
 ) -> pd.DataFrame:
     """Return `Audit.issues`: one row per labelled node, flagged ones first, then by quality."""
     nodes = np.flatnonzero(given >= 0)
@@ -257,6 +274,7 @@ def issue_table(
         "quality": decision.quality,
         "is_issue": decision.is_issue,
         "verdict": decision.verdict,
+        **({} if trusted is None else {"trusted": trusted[nodes] >= 0}),
         "probability": decision.posterior.max(1),
         "neighbours": evidence.neighbours,
         "neighbours_agree": evidence.agree,

@@ -3,6 +3,7 @@
 import platform
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from erase.audit.decision import Decision, decide
+from erase.audit.neighbours import neighbour_agreement
 from erase.audit.out_of_fold import out_of_sample
 from erase.audit.result import Audit, issue_table
+from erase.audit.trusted import Trusted, redo
+from erase.audit.witnesses import gather
 from erase.data.task import NodeTask
-from erase.errors import EraseError
+from erase.errors import EraseError, memory_errors
 from erase.methods import NodeClassifier, build_method, default_params
-from erase.methods.base import SHARE, resolve_device
+from erase.methods.base import SHARE, resolve_device, show_notes
+from erase.methods.relabelling.trusted import Evidence
 from erase.version import __version__
 
 # Defaults of an audit, the same in Python, on the command line and in studies.
@@ -26,6 +31,7 @@ FOLDS = 5
 MAX_EPOCHS = 150
 
 
+@memory_errors()
 def audit(
     graph: Any,
     *,
@@ -40,7 +46,8 @@ def audit(
 
     The labels of training and validation nodes are audited; in a graph without a split, all labels.
     The graph is not changed. Where the models predict the given labels hardly better
-    than chance (``decision.agreement``), nothing is flagged.
+    than chance (``decision.agreement``), nothing is flagged. A trusted label is never flagged: it
+    shows whether the given one is right.
 
     Args:
         graph: a PyG ``Data``, a ``NodeTask``, or anything ``NodeTask.of`` takes.
@@ -54,6 +61,32 @@ def audit(
         device: "auto", "cpu" or "cuda", of a method given by its name.
         progress: show what was done to the graph, models, epochs and time left.
     """
+    found, _ = audit_with_evidence(
+        graph,
+        method=method,
+        folds=folds,
+        max_false_alarms=max_false_alarms,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    return found
+
+
+def audit_with_evidence(
+    graph: Any,
+    *,
+    method: str | NodeClassifier = DEFAULT_METHOD,
+    folds: int = FOLDS,
+    max_false_alarms: float = 0.2,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = False,
+) -> tuple[Audit, Evidence]:
+    """Return the :func:`audit` of a graph, and what trusted labels can learn from later.
+
+    :func:`redo` then needs no new models.
+    """
     start = time.perf_counter()
     model = _model(method, seed, device)
     if not SHARE.accepts(max_false_alarms):
@@ -64,32 +97,54 @@ def audit(
         )
     task = model.read(graph)
     if progress:
-        for note in task.notes:
-            print(f"Note: {note}", file=sys.stderr)
+        show_notes(task, graph)
     out_of_fold = out_of_sample(task, model, folds, seed, progress=progress)
-    labelled = out_of_fold.given >= 0
+    given, fold = out_of_fold.given, out_of_fold.fold
+    embedding, views = out_of_fold.embedding, out_of_fold.views
+    places = embedding if out_of_fold.smoothed is None else out_of_fold.smoothed
+    labelled = given >= 0
     pred_probs = out_of_fold.proba.astype(np.float64)
     pred_probs /= pred_probs.sum(1, keepdims=True)
+    del out_of_fold  # it can predict by every fold, and holds what that takes
+    device_used = resolve_device(model.device)
+    if progress:
+        print("Neighbours' labels and places in the graph …", file=sys.stderr)
+    witnesses = gather(task, fold, seed, device_used, views)
+    audited = given[labelled]
     decision = decide(
-        out_of_fold.given[labelled],
+        audited,
         pred_probs[labelled],
         max_false_alarms=max_false_alarms,
         seed=seed,
+        witnesses=witnesses,
+        corrected=model.corrects_noise,
     )
-    made = int(out_of_fold.fold.max()) + 1
-    given, edge_index = out_of_fold.given, task.edge_index.numpy().copy()
+    smoothed = pred_probs[labelled] if witnesses.smoothed is None else witnesses.smoothed
+    rows = places if labelled.all() else places[labelled]
+    evidence = Evidence(smoothed, witnesses.graph, audited, rows)
+    edge_index = task.edge_index.numpy().copy()
+    around = neighbour_agreement(edge_index, given)
+    decision = replace(decision, agreement=replace(decision.agreement, neighbours=around))
+    trusted = None if task.trusted is None else task.trusted.numpy().copy()
+    if trusted is not None:
+        is_random = trusted >= 0
+        if task.trusted_random is not None:
+            is_random &= task.trusted_random.numpy()
+        pairs = Trusted(trusted[labelled], is_random[labelled])
+        decision = redo(decision, evidence, pairs, max_false_alarms=max_false_alarms, seed=seed)
+    made = int(fold.max()) + 1
     node_names = None if task.node_names is None else tuple(task.node_names)
     node_ids = None if task.node_ids is None else tuple(task.node_ids)
-    return Audit(
+    found = Audit(
         issues=issue_table(
-            node_ids, node_names, task.class_names, given, decision, edge_index, pred_probs
+            node_ids, node_names, task.class_names, given, decision, edge_index, pred_probs, trusted
         ),
         class_names=task.class_names,
         label_values=task.label_values,
         pred_probs=pred_probs,
         given=given,
         decision=decision,
-        embedding=out_of_fold.embedding,
+        embedding=embedding,
         edge_index=edge_index,
         node_names=node_names,
         node_ids=node_ids,
@@ -99,16 +154,18 @@ def audit(
             "folds": made,
             "seed": seed,
             "max_false_alarms": max_false_alarms,
-            "device": str(resolve_device(model.device)),
+            "device": str(device_used),
             "versions": {
                 "erase": __version__,
                 "torch": str(torch.__version__),
                 "python": platform.python_version(),
             },
         },
-        notes=(*task.notes, *_notes(task, given, folds, made), *_doubt(decision)),
+        notes=(*task.notes, *_notes(task, given, folds, made), *_doubts(task, decision)),
         seconds=time.perf_counter() - start,
+        trusted=trusted,
     )
+    return found, evidence
 
 
 def audit_params(method: str) -> dict[str, Any]:
@@ -131,11 +188,23 @@ def _model(method: str | NodeClassifier, seed: int, device: str) -> NodeClassifi
     return model
 
 
-def _doubt(decision: Decision) -> list[str]:
-    """Return a sentence where wrong labels cannot be distinguished from right ones."""
-    if decision.agreement.is_informative:
-        return []
-    return [f"No label is flagged: {decision.agreement}."]
+def _doubts(task: NodeTask, decision: Decision) -> list[str]:
+    """Return what limits the audit, in sentences."""
+    notes = []
+    noise = decision.feature_noise
+    if decision.agreement.is_informative and noise is not None and noise.is_present:
+        notes.append(
+            "Mistakes follow the features: models that read features repeat them, so some wrong "
+            "labels look right."
+        )
+    if decision.confirmed and task.trusted_random is None:
+        notes.append(
+            f"The estimate takes the {decision.confirmed} trusted labels for a random sample; set "
+            "trusted_random if they are not."
+        )
+    if not decision.agreement.is_informative:
+        notes.append(f"No label is flagged: {decision.agreement}.")
+    return notes
 
 
 def _notes(task: NodeTask, given: NDArray[np.int64], folds: int, made: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 import base64
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,84 +13,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from browsers import FAINT_TEXTS
 from erase.audit import Agreement, Audit
-from erase.audit.report import projection, render, write_audit_page, write_page
+from erase.audit.report import render, write_audit_page, write_page
 from erase.audit.report.audit_page import audit_page
 from synthetic_audits import CLASSES, planted_audit
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 375, "height": 740}
 ROWS = "#list tbody tr"
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
-
-# contrast of every text with what is painted behind it: the texts below 4.5
-FAINT_TEXTS = """() => {
-  const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (colour) => {
-    pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = colour;
-    pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data].map((c) => c / 255);
-  };
-  const over = (top, under) => top.slice(0, 3).map((c, k) => c * top[3] + under[k] * (1 - top[3]));
-  const behind = (element) => {
-    if (!element) return [1, 1, 1];
-    const own = rgba(getComputedStyle(element).backgroundColor);
-    return own[3] === 1 ? own.slice(0, 3) : over(own, behind(element.parentElement));
-  };
-  const luminance = (colour) => {
-    const [r, g, b] = colour.map((s) => s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const root = document.querySelector("dialog[open]") ?? document.body;
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  const faint = [];
-  let seen = 0;
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
-    if (element.closest("script, style, noscript, .hidden, svg text.code-text")) continue;
-    seen += 1;
-    const style = getComputedStyle(element);
-    const back = behind(element);
-    const ink = element.closest("svg") ? style.fill : style.color;
-    const [dark, light] = [luminance(back), luminance(over(rgba(ink), back))].sort((a, b) => a - b);
-    const contrast = (light + 0.05) / (dark + 0.05);
-    if (contrast < 4.5) faint.push(`${walker.currentNode.data.trim()}: ${contrast.toFixed(2)}`);
-  }
-  return {seen, faint};
-}"""
-
-
-def chromium() -> str | None:
-    """Return the path of a Chromium, from the system or as Playwright installs it."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found:
-        return found
-    with playwright.sync_playwright() as driver:
-        own = driver.chromium.executable_path
-    return own if Path(own).exists() else None
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick_maps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(projection, "_TSNE_ITERATIONS", 250)
-        yield
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = chromium()
-    if path is None:
-        pytest.skip("no Chromium: install one, or run `playwright install chromium`")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -415,8 +348,8 @@ def test_a_node_tells_its_evidence(show: Callable[..., Any], file: Path, audit: 
 
 def percent(share: float) -> str:
     if 0 < share < 0.005:
-        return "< 1%"
-    return "> 99%" if 0.995 < share < 1 else f"{100 * share:.0f}%"
+        return "<\N{NO-BREAK SPACE}1%"
+    return ">\N{NO-BREAK SPACE}99%" if 0.995 < share < 1 else f"{100 * share:.0f}%"
 
 
 def test_neighbours_are_drawn_with_their_labels(
@@ -500,7 +433,7 @@ def test_next_and_previous_follow_the_list(
     opened(page, order[0])
 
 
-def test_an_unknown_node_is_said(show: Callable[..., Any], file: Path) -> None:
+def test_an_unknown_node_is_reported(show: Callable[..., Any], file: Path) -> None:
     page = show(file, "#node=987654")
     assert page.inner_text("#node-body") == "There is no such node in this file."
     assert page.get_by_role("link", name="Show on the map").count() == 0

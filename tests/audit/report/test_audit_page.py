@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from importlib.resources import files
@@ -16,6 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
+from erase.audit.decision import FOLLOWS_FEATURES
+from erase.audit.feature_noise import FeatureNoise
 from erase.audit.report import audit_data, audit_page, embedding, projection
 from erase.audit.report.audit_page import expected_errors, write_audit_page
 from erase.audit.report.embedding import look_alikes, plane
@@ -27,13 +28,6 @@ from synthetic_audits import CLASSES, planted_audit
 
 Page = dict[str, Any]
 PAGES = ("#ffffff", "#14181d")  # the light and the dark background
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick_maps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(projection, "_TSNE_ITERATIONS", 250)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +89,15 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     wrong = [row for row in flagged if row.verdict == "wrong"]
     alarms = sum(row.quality for row in flagged)
     assert 5 < len(wrong) < len(flagged) < labels
-    noisy, listed, false = cards(page)
-    between = f"between {round(0.12 * labels)} and {round(0.195 * labels)} of {labels} labels."
-    assert noisy == ("15%", f"The 90% interval is 12–20%: {between}")
+    models, noisy, listed, false = cards(page)
+    others = "The most common class alone matches 11%, the most common label of the neighbours 64%."
+    assert models == ("72%", others)
+    assert noisy == (
+        "12%",
+        "At least 12.0% of the labels are wrong (90 % interval 10.5% to 15.0%). If mistakes ignore "
+        "the features: about 15.0%. Confirm 50 labels drawn at random to know: erase review GRAPH "
+        "--strategy random.",
+    )
     assert listed[0] == str(len(flagged))
     assert f"For {len(wrong)} of them" in listed[1]
     assert f"for {len(flagged) - len(wrong)} the audit can't tell" in listed[1]
@@ -127,8 +127,8 @@ def test_nothing_flagged_is_stated() -> None:
         expected_false_alarms=0.0,
     )
     page = audit_page.audit_page(replace(audit, decision=clean))
-    assert [number for number, _ in cards(page)] == ["15%", "0"]
-    assert cards(page)[1][1] == "No label is suspicious enough."
+    assert [number for number, _ in cards(page)] == ["72%", "12%", "0"]
+    assert cards(page)[2][1] == "No label is suspicious enough."
     assert "There is nothing to correct first" in words(page)
 
 
@@ -193,6 +193,7 @@ def test_many_classes_show_those_with_errors() -> None:
 def test_method_settings_and_notes(page: Page) -> None:
     text = words(page)
     assert "The method is erase. The given labels were split into 5 folds" in text
+    assert "Three opinions on each label are compared, none of which has seen it" in text
     assert "Notes: 3 duplicate edges were dropped." in text
     assert ["max_false_alarms", "0.2"] in page["settings"]
     assert page["settings"][-1] == ["seconds", "61"]
@@ -201,15 +202,18 @@ def test_method_settings_and_notes(page: Page) -> None:
     )
 
 
-def test_the_lead_tells_what_was_found_how_good_the_model_is_and_what_to_do(
+def test_the_lead_tells_how_good_the_models_are_what_was_found_and_what_to_do(
     audit: Audit, page: Page
 ) -> None:
     lead = words(page)
     flagged, wrong = page["flagged"], page["wrong"]
-    assert f"About 15% of the given labels are wrong, and {flagged} labels are flagged; " in lead
-    assert f"for {wrong} of them another label is suggested. The model predicts 72% of" in lead
-    assert "trained without them; the most common class alone would match 11%." in lead
-    assert "Check the flagged labels below, the most suspicious first" in lead
+    assert (
+        "Models predict 72% of the given labels that they had not seen; the most common class "
+        "alone matches 11%, and the most common label of a node's neighbours 64%. "
+        f"At least 12% of the given labels are wrong, and {flagged} labels are flagged; "
+        f"for {wrong} of them another label is suggested. "
+        "Check the flagged labels below, the most suspicious first"
+    ) in lead
     pairs = {frozenset(pair) for pair in audit.edge_index.T.tolist()}
     counts = f"300 nodes in 13 classes, {len(pairs):,} edges, {len(audit.issues)} given labels"
     assert counts in lead
@@ -227,12 +231,36 @@ def test_an_uninformative_audit_makes_no_estimate() -> None:
     page = audit_page.audit_page(replace(audit, decision=unknown))
     text = words(page)
     assert "This audit cannot tell which labels are wrong, and flags none." in text
-    assert "The model predicts 10% of the given labels" in text
+    assert "Models predict 10% of the given labels" in text
     assert "That may be chance. Label more nodes" in text
-    assert f"The audit cannot tell: {unknown.agreement}." in text
+    assert f"The audit cannot tell: {unknown.agreement}. Confirm 50 labels" in text
     assert not cards(page)
     assert not re.search('class="(matrix|pairs|stack)"', html(page))
-    assert "15%" not in text
+    assert not re.search(r"1[25](\.0)?%", text)
+
+
+def test_the_page_says_what_the_share_rests_on(audit: Audit) -> None:
+    follows = replace(
+        audit.decision,
+        assumption=FOLLOWS_FEATURES,
+        feature_noise=FeatureNoise(1.5, 0.2, 0.5),
+        expected_false_alarms=0.07,
+    )
+    text = words(audit_page.audit_page(replace(audit, decision=follows)))
+    assert "Mistakes follow the features: about 15.0%, and the upper end is not known." in text
+    assert "Here the labels repeat the features more than they fit the graph" in text
+    assert "At least 7% false alarms are expected; you allowed 20%." in text
+    confirmed = replace(audit.decision, confirmed=50)
+    text = words(audit_page.audit_page(replace(audit, decision=confirmed)))
+    assert (
+        "15.0% of the labels are wrong (90 % interval 12.0% to 19.5%), by 50 labels that a person "
+        "confirmed or corrected."
+    ) in text
+    assert "t least 1" not in text
+    assert "Confirm 50" not in text
+    unknown = replace(confirmed, agreement=Agreement(0.1, 0.11, 0.02, 0.2))
+    text = words(audit_page.audit_page(replace(audit, decision=unknown)))
+    assert "flags none. By 50 confirmed labels, 15% are wrong." in text
 
 
 def test_the_page_explains_that_only_doubtful_labels_are_flagged(page: Page) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError
 
-from erase.audit.report import projection, render, write_audit_page, write_page
+from erase.audit.report import render, write_audit_page, write_page
 from erase.audit.report.audit_page import audit_page
 from erase.audit.report.palette import ClassMark
 from erase.audit.report.render import _environment
@@ -49,11 +49,6 @@ class Outline(HTMLParser):
 
     def inside(self, tag: str) -> list[str]:
         return [text for found, text in self.texts if found == tag]
-
-
-@pytest.fixture(autouse=True)
-def _quick_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "_TSNE_ITERATIONS", 250)
 
 
 def macro(call: str, **data: Any) -> str:

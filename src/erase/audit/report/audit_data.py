@@ -22,6 +22,7 @@ VERDICTS = ("right", "wrong", "can't tell")
 _NODES = 100_000
 _EDGES = 1_500_000
 _LOOK_ALIKES = 8  # of a node
+_COMPARED = 100_000  # labelled nodes that may be look-alikes
 _FEWEST_WITH_LOOK_ALIKES = 2_000  # nodes, the most suspicious ones
 _SIMILARITIES = 4e8  # cosines, which take seconds: more nodes where they need no more
 _LIKELY = 4  # most probable classes of a node
@@ -49,7 +50,8 @@ def page_data(audit: Audit, seed: int = 0) -> dict[str, Any]:
         [M] edges to nodes with a higher place; those places, node by node, ascending.
     ``alike``, ``alikeCosine``
         [q, 8] look-alikes, labelled nodes all, of the first q ranked, -1 where fewer. q is 2,000,
-        and more where that is quick: all, up to 20,000 labels.
+        and more where that is quick: all, up to 20,000 labels. Of more than 100,000 labels, every
+        n-th is compared.
     ``place``
         [M, 2] on the map, in [0, 1].
 
@@ -60,9 +62,7 @@ def page_data(audit: Audit, seed: int = 0) -> dict[str, Any]:
     n = len(audit.given)
     labelled = np.flatnonzero(audit.given >= 0)
     ranked = audit.issues["node"].to_numpy(dtype=np.int64)
-    unit = directions(audit.embedding).astype(np.float32)
-    searched = ranked[: _with_look_alikes(len(labelled))]
-    alike, cosine = look_alikes(unit, searched, labelled, _LOOK_ALIKES)
+    alike, cosine = _look_alikes(audit, ranked[: _with_look_alikes(len(labelled))], labelled)
     id = _chosen(audit, ranked, alike)
     here = np.full(n + 1, NO_NODE)  # the place of a node; the last entry stands for no node
     here[id] = np.arange(len(id))
@@ -106,7 +106,7 @@ def page_data(audit: Audit, seed: int = 0) -> dict[str, Any]:
             "edgeTo": pack(edge_to, np.uint32),
             "alike": pack(here[alike], np.int32),
             "alikeCosine": pack(cosine, np.float32),
-            "place": pack_shares(plane(unit[id], seed)),
+            "place": pack_shares(plane(_unit(audit, id), seed)),
         },
     }
 
@@ -126,6 +126,22 @@ def pack_shares(values: NDArray[np.floating]) -> dict[str, str]:
     steps = np.round(np.clip(np.nan_to_num(values), 0, 1) * (_NONE - 1))
     packed = pack(np.where(np.isnan(values), _NONE, steps), np.uint16)
     return {**packed, "type": "share"}
+
+
+def _unit(audit: Audit, nodes: Nodes) -> NDArray[np.float32]:
+    """Return the embedding of some nodes, rows of length 1 [m, D]; the rest is not read."""
+    return directions(audit.embedding[nodes]).astype(np.float32)
+
+
+def _look_alikes(
+    audit: Audit, searched: Nodes, labelled: Nodes
+) -> tuple[Nodes, NDArray[np.float32]]:
+    """Return the look-alikes [q, 8] of the `searched` nodes, and their cosines."""
+    among = labelled[:: max(1, -(-len(labelled) // _COMPARED))]
+    pool = np.union1d(searched, among)
+    asked, compared = np.searchsorted(pool, searched), np.searchsorted(pool, among)
+    alike, cosine = look_alikes(_unit(audit, pool), asked, compared, _LOOK_ALIKES)
+    return np.where(alike >= 0, pool[alike], NO_NODE), cosine
 
 
 def _with_look_alikes(labels: int) -> int:

@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from erase.audit import Audit, Decision
+from erase.audit.decision import FOLLOWS_FEATURES
 from erase.audit.report.audit_data import page_data
 from erase.audit.report.palette import class_marks
 from erase.audit.report.render import render, write_page
+from erase.audit.statements import headline, wrong_share_sentences
 from erase.data.files import StrPath
 
 _PAIRS = 8  # confusions in words
@@ -31,7 +33,7 @@ def write_audit_page(audit: Audit, path: StrPath, name: str = "") -> None:
 def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
     """Return what the template ``audit.html`` shows."""
     decision, settings = audit.decision, audit.settings
-    flagged = decision.is_issue
+    flagged, noise = decision.is_issue, decision.feature_noise
     return {
         "title": f"Audit of {name or _graph_name(audit)}",
         "nodes": len(audit.given),
@@ -40,7 +42,12 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         "marks": class_marks(audit.class_names),
         "agreement": decision.agreement,
         "is_informative": decision.agreement.is_informative,
+        "share": headline(decision)[0],
         "rate": decision.noise_rate,
+        "confirmed": decision.confirmed,
+        "follows_features": noise is not None and noise.is_present,
+        "is_bound": decision.assumption == FOLLOWS_FEATURES,
+        "known": wrong_share_sentences(decision, settings.get("graph")),
         "flagged": int(flagged.sum()),
         "wrong": int((flagged & (decision.verdict == "wrong")).sum()),
         "expected_false_alarms": decision.expected_false_alarms,
@@ -95,6 +102,8 @@ def _verdicts(decision: Decision) -> list[dict[str, Any]]:
         ("unsure", "can't tell, flagged"): unsure & flagged,
         ("wrong", "wrong, flagged"): flagged & (decision.verdict == "wrong"),
     }
+    if (corrected := ~flagged & (decision.verdict == "wrong")).any():
+        slices["wrong", "wrong, corrected by a person"] = corrected
     return [
         {"kind": kind, "words": words, "count": int(chosen.sum())}
         for (kind, words), chosen in slices.items()

@@ -48,9 +48,9 @@ def _environment() -> Environment:
     return environment
 
 
-def asset(*paths: str) -> Markup:
-    """Return files of this package, as they are: ``styles/…`` and ``scripts/…``."""
-    texts = [files(__package__).joinpath(path).read_text(encoding="utf-8") for path in paths]
+def asset(*paths: str, package: str = "erase.audit.report") -> Markup:
+    """Return files of a package, as they are: ``styles/…`` and ``scripts/…``."""
+    texts = [files(package).joinpath(path).read_text(encoding="utf-8") for path in paths]
     return Markup("\n".join(texts))
 
 

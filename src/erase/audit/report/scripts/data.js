@@ -1,4 +1,5 @@
-// What the page knows: names, and arrays over nodes. `i`, `j` are places of nodes in these arrays.
+// Functions of what a page knows: `names`, and arrays over nodes in `audit`. `i`, `j` are places of
+// nodes in these arrays.
 
 "use strict";
 
@@ -7,13 +8,6 @@ const TYPES = {
   int16: Int16Array, int32: Int32Array, float32: Float32Array,
 };
 const NO_NODE = -1;
-
-const audit = readAudit(document.getElementById("data"));
-const names = nodeNames(audit);
-const sought = names.map((name) => name.toLowerCase());
-const placeOf = new Map(Array.from(audit.id, (id, i) => [id, i]));
-const rankOf = inverse(audit.ranked, audit.id.length);
-const graph = adjacency(audit.edgeCount, audit.edgeTo);
 
 function readAudit(element) {
   const { arrays, ...rest } = JSON.parse(element.textContent);
@@ -102,10 +96,14 @@ function verdictOf(i) {
   return audit.verdicts[audit.verdict[i]] ?? "";
 }
 
+function verdictKind(verdict) {
+  return verdict === "can't tell" ? "unsure" : verdict;
+}
+
 function percent(share) {
   if (Number.isNaN(share)) return "–";
-  if (share > 0 && share < 0.005) return "< 1%";
-  if (share < 1 && share > 0.995) return "> 99%";
+  if (share > 0 && share < 0.005) return "<\u00a01%";
+  if (share < 1 && share > 0.995) return ">\u00a099%";
   return `${Math.round(100 * share)}%`;
 }
 

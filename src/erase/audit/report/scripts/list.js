@@ -197,7 +197,3 @@ function verdictBadge(i) {
   const flag = audit.flagged[i] ? el("span", { class: "flag" }, " flagged") : "";
   return el("span", { class: `badge ${verdictKind(verdict)}` }, verdict, flag);
 }
-
-function verdictKind(verdict) {
-  return verdict === "can't tell" ? "unsure" : verdict;
-}

@@ -1,0 +1,58 @@
+"""What an audit knows about the labels, in sentences; the same on every surface."""
+
+import shlex
+
+from erase.audit.decision import FOLLOWS_FEATURES, Agreement, Decision, Estimate
+
+TO_CONFIRM = 50  # labels whose share of errors is known to about 10 points
+
+
+def agreement_sentence(agreement: Agreement) -> str:
+    """Return how good the models are, beside simple predictions."""
+    words = str(agreement)
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def headline(decision: Decision) -> tuple[Estimate, str]:
+    """Return the share of wrong labels that is known, as numbers and in words.
+
+    That is the noise rate where trusted labels were drawn at random, else its lower bound.
+    """
+    if decision.confirmed:
+        return decision.noise_rate, f"{decision.noise_rate.value:.1%}"
+    return decision.at_least, f"at least {decision.at_least.value:.1%}"
+
+
+def false_alarms(decision: Decision) -> str:
+    """Return the expected share of false alarms in words.
+
+    It is a lower bound where it rests on neighbours that make other mistakes.
+    """
+    words = f"{decision.expected_false_alarms:.0%}"
+    return f"at least {words}" if decision.assumption == FOLLOWS_FEATURES else words
+
+
+def wrong_share_sentences(decision: Decision, graph: object = None) -> list[str]:
+    """Return what is known about the share of wrong labels, what it rests on, and what to do.
+
+    Args:
+        decision: about the labels.
+        graph: as a user names it on the command line, where known.
+    """
+    advice = (
+        f"Confirm {TO_CONFIRM} labels drawn at random to know: "
+        f"erase review {'GRAPH' if graph is None else shlex.quote(str(graph))} --strategy random."
+    )
+    if not decision.has_rate:
+        return [advice]
+    share, words = headline(decision)
+    interval = f"(90 % interval {share.low:.1%} to {share.high:.1%})"
+    first = f"{words[0].upper()}{words[1:]} of the labels are wrong {interval}"
+    if decision.confirmed:
+        return [f"{first}, by {decision.confirmed} labels that a person confirmed or corrected."]
+    about = f"about {decision.noise_rate.value:.1%}"
+    if decision.assumption == FOLLOWS_FEATURES:
+        second = f"Mistakes follow the features: {about}, and the upper end is not known."
+    else:
+        second = f"If mistakes ignore the features: {about}."
+    return [f"{first}.", second, advice]

@@ -1,0 +1,243 @@
+"""Out-of-fold opinions on the given labels that err for different reasons.
+
+The models of an audit read features and edges together. Here the evidence is taken apart: what a
+node's own features say, what features averaged over its neighbourhood say, and what the labels
+of its neighbours and its place in the graph say. A node's own label takes no part in any of them,
+except that it counts in the shares of all labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from erase.data.features import spectral_features
+from erase.data.task import NodeTask
+from erase.methods.relabelling.ensemble import linear_proba, smoothed_features
+from erase.methods.relabelling.noise_model import log_proba
+from erase.methods.relabelling.smoothing import whole_rows
+from erase.nn.regressions import Regressions
+from erase.nn.sparse import propagate
+from erase.random import numpy_stream
+from erase.training.graphs import whole_graph
+
+Floats = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+VIEWS = ("features", "near", "far")
+_STRENGTH, _SPECTRAL_STRENGTH = 3.0, 10.0  # C of the regressions
+_WIDTH = 256  # of the features, where there are more
+_SPECTRAL_WIDTH, _SPECTRAL_WIDTH_OF_MANY, _MANY_NODES = 128, 32, 200_000
+_SECOND_HOP = 0.3  # weight of the labels at two steps
+_PRIOR_LABELS = 1.0  # added to a node's neighbours, in the shares of all labels
+_KEEP, _STEPS = 0.1, 10  # of label propagation
+_AROUND = (0.5, 1.0, 0.5)  # fixed weights of neighbours' labels, propagation and place
+_RIDGE, _STRONG_RIDGE = 1.0, 200.0  # pull of the weights of a pool to their start, in labels
+_POOLED = 5_000  # labels that suffice to weight a pool
+
+
+@dataclass(frozen=True, eq=False)
+class Witnesses:
+    """Class probabilities of the n labelled nodes [n, K], each without the node's own label.
+
+    Attributes:
+        features: by the node's own features; None where the graph has none.
+        smoothed: by features averaged over its neighbourhood; None where the graph has none.
+        graph: by the labels of its neighbourhood and its place in the graph; no features. Its parts
+            are weighted to predict the given labels best.
+        around: the same parts with fixed weights: wrong labels have no part in these.
+        coverage: share of the graph's nodes that have a label.
+    """
+
+    features: Floats | None
+    smoothed: Floats | None
+    graph: Floats
+    around: Floats
+    coverage: float = 1.0
+
+    def rows(self, chosen: NDArray[np.bool_]) -> "Witnesses":
+        """Return the chosen ones of the n nodes."""
+        features, smoothed = (
+            None if part is None else part[chosen] for part in (self.features, self.smoothed)
+        )
+        return Witnesses(features, smoothed, self.graph[chosen], self.around[chosen], self.coverage)
+
+
+def gather(
+    task: NodeTask,
+    fold: Classes,
+    seed: int,
+    device: torch.device,
+    views: Mapping[str, NDArray[np.float32]] | None = None,
+) -> Witnesses:
+    """Return what features and what the graph say about each given label of a task.
+
+    Cost: four regressions a fold and a truncated SVD of the adjacency; linear in nodes and edges.
+
+    Args:
+        task: the graph and its labels.
+        fold: [N] of each labelled node, -1 elsewhere; no label of a fold is used for its nodes.
+        seed: of the sample that weights the parts.
+        device: where to compute.
+        views: [n, K] by name of `VIEWS`, what models have found already; the others are fitted.
+    """
+    nodes = np.flatnonzero(fold >= 0)
+    given, own = task.learning_labels.numpy()[nodes], fold[nodes]
+    found = {name: view.astype(np.float64) for name, view in (views or {}).items()}
+    edges_only = task.feature_contract.source == "edges"
+    if not edges_only and (missing := [name for name in VIEWS if name not in found]):
+        _, features = smoothed_features(task, "all", _WIDTH, device)
+        for name in missing:
+            whole = whole_rows(features[name], task.num_nodes)
+            rows = whole[torch.from_numpy(nodes).to(device)]
+            found[name] = held_out(rows, given, own, task.num_classes, _STRENGTH)
+    graph = [
+        neighbour_labels(task, nodes, given),
+        _propagated(task, nodes, given, own, device),
+        _by_place(task, nodes, given, own, device),
+    ]
+    by_graph = pool(graph, given, seed)
+    around = softmax_rows(np.tensordot(_AROUND, np.stack([log_proba(part) for part in graph]), 1))
+    coverage = len(nodes) / task.num_nodes
+    if edges_only:
+        return Witnesses(None, None, by_graph, around, coverage)
+    smoothed = pool([found["near"], found["far"]], given, seed)
+    return Witnesses(found["features"], smoothed, by_graph, around, coverage)
+
+
+def neighbour_labels(task: NodeTask, nodes: Classes, given: Classes) -> Floats:
+    """Return the shares of the classes among the labels around each node [n, K].
+
+    Labels at one step count 1, those at two steps 0.3 divided by the degree between, and one label
+    is added with the shares of all labels. Paths that lead back to the node do not count.
+
+    Args:
+        task: the graph.
+        nodes: [n] labelled nodes.
+        given: [n] their classes.
+    """
+    labels = np.zeros((task.num_nodes, task.num_classes))
+    labels[nodes, given] = 1.0
+    weight = np.ones(task.edge_index.shape[1])
+    if task.edge_weight is not None:
+        weight = task.edge_weight.numpy().astype(np.float64)
+        weight = weight / max(weight.mean(), np.finfo(np.float32).tiny)
+    parts = (weight, task.edge_index[1].numpy(), task.indptr.numpy())  # they are sorted
+    adjacency = sp.csr_array(parts, shape=(task.num_nodes, task.num_nodes))
+    inverse = 1 / np.maximum(adjacency.sum(1), 1.0)
+    first = adjacency @ labels
+    second = adjacency @ (first * inverse[:, None])
+    back = adjacency.power(2) @ inverse if task.edge_weight is not None else adjacency @ inverse
+    second[nodes, given] -= back[nodes]
+    counts = (first + _SECOND_HOP * np.maximum(second, 0.0, out=second))[nodes]
+    counts += _PRIOR_LABELS * np.bincount(given, minlength=task.num_classes) / len(given)
+    counts /= counts.sum(1, keepdims=True)
+    shares: Floats = counts
+    return shares
+
+
+def _propagated(
+    task: NodeTask, nodes: Classes, given: Classes, fold: Classes, device: torch.device
+) -> Floats:
+    """Return label propagation [n, K] without the labels of the node's fold."""
+    k, folds = task.num_classes, int(fold.max()) + 1
+    seen = torch.from_numpy(fold[:, None] != np.arange(folds))
+    hot = one_hot(torch.from_numpy(given), k).float()
+    start = torch.zeros(task.num_nodes, folds, k)
+    start[torch.from_numpy(nodes)] = hot[:, None] * seen[..., None]
+    operator = whole_graph(task, device).normalised("symmetric")
+    spread = propagate(
+        *operator, start.flatten(1).to(device), keep=_KEEP, steps=_STEPS, restart=True,
+        bounded=False,
+    ).view(-1, folds, k)  # fmt: skip
+    scores = spread[torch.from_numpy(nodes), torch.from_numpy(fold)].cpu().double().numpy()
+    shares = np.bincount(given, minlength=k) / len(given)
+    scores = scores + 1e-3 * shares
+    proba: Floats = scores / scores.sum(1, keepdims=True)
+    return proba
+
+
+def _by_place(
+    task: NodeTask, nodes: Classes, given: Classes, fold: Classes, device: torch.device
+) -> Floats:
+    """Return a regression [n, K] on the spectral embedding of the adjacency."""
+    if task.feature_contract.source == "edges":
+        embedding = task.x
+    else:
+        many = task.num_nodes > _MANY_NODES
+        width = _SPECTRAL_WIDTH_OF_MANY if many else _SPECTRAL_WIDTH
+        embedding = spectral_features(task.edge_index, task.num_nodes, width)
+    rows = embedding[torch.from_numpy(nodes)].to(device)
+    return held_out(rows, given, fold, task.num_classes, _SPECTRAL_STRENGTH)
+
+
+def held_out(rows: Tensor, given: Classes, fold: Classes, k: int, strength: float) -> Floats:
+    """Return the probabilities of each row [n, K] by a regression without its fold."""
+    folds = int(fold.max()) + 1
+    seen = torch.from_numpy(fold != np.arange(folds)[:, None]).to(rows)
+    targets = one_hot(torch.from_numpy(given), k).to(rows).expand(folds, -1, -1)
+    weights, intercepts = Regressions(rows).solve(targets, seen, strength)
+    proba = np.empty((len(given), k))
+    for model in range(folds):
+        inside = np.flatnonzero(fold == model)
+        proba[inside] = linear_proba(rows[inside], weights[model], intercepts[model])
+    return proba
+
+
+def pool(
+    probas: Sequence[Floats], given: Classes, seed: int, *, keep_confidence: bool = False
+) -> Floats:
+    """Return one opinion made from several [n, K]: softmax_k(Σ_v w_v log P_v[k] + c_k).
+
+    The weights w_v ≥ 0 and offsets c_k predict the given labels best; a weak pull to equal weights
+    decides where labels are few.
+
+    Args:
+        probas: [V] of [n, K], without the node's own label.
+        given: [n] classes.
+        seed: of the sample of very many labels.
+        keep_confidence: no offsets, weights scaled to sum to 1, and a strong pull to the first
+            opinion alone. Wrong labels make weights small: the best prediction of noisy labels
+            is an uncertain one.
+    """
+    logs = np.stack([log_proba(proba) for proba in probas])
+    sample = np.sort(numpy_stream(seed, "pooled labels").permutation(len(given))[:_POOLED])
+    weights, offsets = _fit_pool(logs[:, sample], given[sample], first_leads=keep_confidence)
+    if keep_confidence and (total := weights.sum()) > 0:
+        weights = weights / total
+    return softmax_rows(np.tensordot(weights, logs, 1) + offsets)
+
+
+def _fit_pool(logs: Floats, given: Classes, *, first_leads: bool) -> tuple[Floats, Floats]:
+    count, n, k = logs.shape
+    rows = np.arange(n)
+    hot = np.eye(k)[given]
+    start = np.concatenate([np.full(count, 1 / count), np.zeros(k)])
+    pull = _RIDGE
+    if first_leads:
+        start, pull = np.eye(count + k)[0], _STRONG_RIDGE
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        proba = softmax_rows(np.tensordot(x[:count], logs, 1) + x[count:])
+        error, away = proba - hot, x - start
+        value = -np.log(np.maximum(proba[rows, given], 1e-12)).sum() + pull / 2 * away @ away
+        slope = np.concatenate([np.einsum("vnk,nk->v", logs, error), error.sum(0)])
+        return value / n, (slope + pull * away) / n
+
+    free = (0.0, 0.0) if first_leads else (None, None)
+    bounds = [(0.0, None)] * count + [free] * k
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found[:count], found[count:]
+
+
+def softmax_rows(logits: Floats) -> Floats:
+    """Return exp(logits) with rows that sum to 1."""
+    proba: Floats = np.exp(logits - logits.max(-1, keepdims=True))
+    proba /= proba.sum(-1, keepdims=True)
+    return proba
