@@ -1,0 +1,670 @@
+"""Reviews: the decisions of reviewers in one SQLite file.
+
+Decisions are appended, never changed: an undo is a row of its own. The database is in WAL mode with
+``synchronous=FULL``, so a decision that was acknowledged survives a crash of the process and of the
+machine.
+"""
+
+import sqlite3
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
+
+from erase.audit.queue import random_sample
+from erase.bench.records import locked
+from erase.data.files import StrPath
+from erase.data.kinds import Graph, graph_data, with_trusted
+from erase.data.labels import encode_labels
+from erase.data.splits import read_splits
+from erase.errors import EraseError
+
+ACTIONS = ("given", "suggested", "other", "unsure", "undo")
+_APPLICATION = 0x45525356  # marks the file as a review database
+_DECISION = (
+    "key, node, reviewer, made, action, given, suggested, label, note, random, seconds, batch, "
+    "undoes"
+)
+
+# The scripts that bring a database from version v to v + 1, in order.
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE decisions (
+      id INTEGER PRIMARY KEY,
+      key TEXT NOT NULL UNIQUE,
+      node INTEGER NOT NULL,
+      reviewer TEXT NOT NULL,
+      made TEXT NOT NULL,
+      action TEXT NOT NULL CHECK (action IN ('given', 'suggested', 'other', 'unsure', 'undo')),
+      given TEXT,
+      suggested TEXT,
+      label TEXT,
+      note TEXT NOT NULL,
+      random INTEGER NOT NULL,
+      seconds REAL,
+      batch TEXT,
+      undoes INTEGER REFERENCES decisions (id)
+    );
+    CREATE INDEX decisions_of ON decisions (reviewer, id);
+    CREATE INDEX decisions_on ON decisions (node, reviewer, id);
+    CREATE INDEX undone ON decisions (undoes) WHERE undoes IS NOT NULL;
+    CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions
+      BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END;
+    CREATE TRIGGER decisions_are_kept BEFORE DELETE ON decisions
+      BEGIN SELECT RAISE(ABORT, 'decisions are never deleted'); END;
+    CREATE TABLE estimates (
+      decisions INTEGER NOT NULL,
+      made TEXT NOT NULL,
+      found INTEGER NOT NULL,
+      value REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL,
+      left_value REAL NOT NULL, left_low REAL NOT NULL, left_high REAL NOT NULL
+    );
+    """,
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a reviewer decided about one node.
+
+    Attributes:
+        node: its number.
+        label: the class name; None where the reviewer is unsure.
+        given: the given label's class name, as it was shown.
+        suggested: the suggested class name, as it was shown.
+        note: a remark.
+        random: whether the node was drawn at random.
+        seconds: how long it took.
+        key: unique; a second choice with the same key is ignored.
+        batch: the same for choices that are undone together.
+    """
+
+    node: int
+    label: str | None
+    given: str | None = None
+    suggested: str | None = None
+    note: str = ""
+    random: bool = False
+    seconds: float | None = None
+    key: str = ""
+    batch: str | None = None
+
+    @property
+    def action(self) -> str:
+        """What was done, one of `ACTIONS`."""
+        if self.label is None:
+            return "unsure"
+        if self.label == self.given:
+            return "given"
+        return "suggested" if self.label == self.suggested else "other"
+
+
+class Reviews:
+    """Decisions about labels, kept in a file: who decided what, when and why.
+
+    A reviewer's latest decision on a node counts. A node is trusted where more than half of the
+    reviewers who decided on it chose the same class; a tie stays untrusted until somebody settles
+    it. Several threads may use one object, and several processes one file.
+
+    Args:
+        path: the database, made where it is missing; or a CSV file of decisions or labels that
+            ``erase review`` exported, which is read only.
+        graph: of any kind that ``NodeTask.of`` takes. A new database is bound to it; one that was
+            made for another graph is refused. Without a graph, decisions can be read and applied.
+    """
+
+    def __init__(self, path: StrPath, graph: Any = None) -> None:
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._version = -1
+        self._given = np.empty(0, dtype=np.int64)  # of the graph, where there is one
+        self._votes: dict[int, dict[str, str | None]] = {}
+        is_table = self.path.suffix.lower() == ".csv"
+        if not is_table:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = _connect(":memory:" if is_table else self.path)
+        if is_table:
+            _import_table(self._connection, self.path)
+        if graph is not None:
+            self._bind(graph)
+
+    def __enter__(self) -> Self:
+        """Return the store; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return how much was decided, in a line."""
+        names = ", ".join(self.reviewers) or "nobody"
+        return f"<Reviews of {len(self.votes())} labels by {names} in {self.path}>"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def serve_alone(self) -> AbstractContextManager[None]:
+        """Return a context that one server at a time can enter; the others get an EraseError.
+
+        The operating system lets go of it when the process ends, however that happens.
+        """
+        refusal = EraseError(
+            "a review database that no other server uses",
+            f"{str(self.path)!r}, which one does",
+            "Use the page of that server, stop it, or choose another file with --db.",
+        )
+        return locked(self.path, refusal)
+
+    @property
+    def decisions(self) -> pd.DataFrame:
+        """Every decision in order: ``id``, ``node``, ``reviewer``, ``made`` (UTC), ``action``,
+        ``label`` (class name; None where unsure), ``given``, ``suggested``, ``note``, ``random``,
+        ``seconds``, ``batch``, ``undoes`` (the id of the decision that an undo takes back),
+        ``undone`` and ``key``.
+        """
+        query = f"SELECT id, {_DECISION} FROM decisions ORDER BY id"
+        with self._lock:
+            cursor = self._connection.execute(query)
+            columns = [each[0] for each in cursor.description]
+            table = pd.DataFrame(cursor.fetchall(), columns=columns)
+        table["made"] = pd.to_datetime(table["made"], utc=True)
+        table["random"] = table["random"].astype(bool)
+        table["undoes"] = table["undoes"].astype("Int64")
+        table["undone"] = table["id"].isin(table["undoes"].dropna())
+        key = table.pop("key")
+        return table.assign(key=key)
+
+    @property
+    def reviewers(self) -> list[str]:
+        """Who has decided, by name."""
+        with self._lock:
+            rows = self._connection.execute("SELECT DISTINCT reviewer FROM decisions ORDER BY 1")
+            return [name for (name,) in rows]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes of the graph the database is bound to; empty where it is bound to none."""
+        names = self._meta("class_names")
+        return tuple(names.split("\0")) if names else ()
+
+    def record(
+        self,
+        node: int,
+        label: str | None,
+        *,
+        by: str = "",
+        note: str = "",
+        random: bool = False,
+        given: str | None = None,
+        suggested: str | None = None,
+        seconds: float | None = None,
+        key: str = "",
+    ) -> None:
+        """Store a decision.
+
+        Args:
+            node: its number.
+            label: the class name that is right; None where the reviewer is unsure.
+            by: the reviewer.
+            note: a remark.
+            random: whether the node was drawn at random from all labelled nodes.
+            given: the given label; by default that of the graph the database is bound to.
+            suggested: the label that was suggested.
+            seconds: how long it took.
+            key: a unique text; a second decision with the same key is ignored.
+        """
+        choice = Choice(node, label, given, suggested, note, random, seconds, key)
+        self.record_all([choice], by=by)
+
+    def record_all(self, choices: Sequence[Choice], *, by: str = "") -> int:
+        """Store decisions, all or none; return how many of them were new."""
+        rows, made = [], _now()
+        for choice in map(self._with_given, choices):
+            self._check_choice(choice)
+            key = choice.key or uuid.uuid4().hex
+            shown = (choice.action, choice.given, choice.suggested, choice.label, choice.note)
+            rest = (choice.random, choice.seconds, choice.batch, None)
+            rows.append((key, choice.node, by, made, *shown, *rest))
+        with self._lock, self._connection:
+            self._refresh()
+            new = self._insert(rows)
+            self._recount({choice.node for choice in choices}, by)
+        return new
+
+    def undo(self, by: str = "", key: str = "") -> list[int]:
+        """Take back the latest decision of a reviewer, or the latest batch; return its nodes.
+
+        Args:
+            by: the reviewer.
+            key: a unique text; a second undo with the same key takes nothing else back.
+        """
+        key = key or uuid.uuid4().hex
+        made = _now()
+        with self._lock, self._connection:
+            self._refresh()
+            before = self._connection.execute(
+                "SELECT node FROM decisions WHERE key = ? OR key LIKE ? ESCAPE '!'",
+                (f"{key}:0", f"{_escaped(key)}:%"),
+            ).fetchall()
+            if before:
+                return [node for (node,) in before]
+            last = self._connection.execute(
+                f"SELECT id, node, batch FROM decisions WHERE reviewer = ? AND {_IS_STANDING} "
+                "ORDER BY id DESC LIMIT 1",
+                (by,),
+            ).fetchone()
+            if last is None:
+                return []
+            taken = [last[:2]]
+            if last[2] is not None:
+                taken = self._connection.execute(
+                    f"SELECT id, node FROM decisions WHERE reviewer = ? AND batch = ? "
+                    f"AND {_IS_STANDING} ORDER BY id",
+                    (by, last[2]),
+                ).fetchall()
+            self._insert(
+                (f"{key}:{i}", node, by, made, "undo", None, None, None, "", 0, None, None, id)
+                for i, (id, node) in enumerate(taken)
+            )
+            nodes = [node for _, node in taken]
+            self._recount(set(nodes), by)
+        return nodes
+
+    def votes(self) -> dict[int, dict[str, str | None]]:
+        """Return the latest decision of every reviewer by node: a class name, None where unsure.
+
+        It is not a copy: other threads may add to it.
+        """
+        with self._lock:
+            self._refresh()
+            return self._votes
+
+    def by_reviewer(self) -> dict[str, int]:
+        """Return on how many nodes each reviewer has a decision."""
+        with self._lock:
+            return dict(Counter(by for votes in self.votes().values() for by in votes))
+
+    def consensus(self) -> dict[int, str]:
+        """Return the class that more than half of the reviewers of a node chose, where there is."""
+        with self._lock:
+            settled = ((node, majority(votes)) for node, votes in self.votes().items())
+            return {node: label for node, label in settled if label is not None}
+
+    def disagreements(self) -> list[int]:
+        """Return the nodes on which reviewers chose different classes and none has a majority."""
+        with self._lock:
+            return sorted(
+                node
+                for node, votes in self.votes().items()
+                if len(set(votes.values()) - {None}) > 1 and majority(votes) is None
+            )
+
+    def agreement(self) -> pd.DataFrame:
+        """Return how well reviewers agree, a row per pair that decided on a node both.
+
+        Columns: ``first``, ``second``, ``nodes`` (on which both chose a class), ``agree`` (the
+        share with the same class) and ``kappa`` (Cohen's κ: agreement beyond chance, 1 for perfect;
+        NaN where both chose one and the same class throughout).
+        """
+        pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        with self._lock:
+            for votes in self.votes().values():
+                known = {by: label for by, label in votes.items() if label is not None}
+                for first, second in combinations(sorted(known), 2):
+                    pairs.setdefault((first, second), []).append((known[first], known[second]))
+        rows = []
+        for (first, second), chosen in sorted(pairs.items()):
+            one, other = zip(*chosen, strict=True)
+            agree = float(np.mean([a == b for a, b in chosen]))
+            varied = len({*one, *other}) > 1
+            kappa = float(cohen_kappa_score(one, other)) if varied else float("nan")
+            rows.append((first, second, len(chosen), agree, kappa))
+        return pd.DataFrame(rows, columns=["first", "second", "nodes", "agree", "kappa"])
+
+    def apply(self, graph: Graph) -> Graph:
+        """Return a copy of `graph`, of the same kind, with ``trusted`` and ``trusted_random``.
+
+        The given labels stay as they are. ``trusted`` holds the class on which the reviewers agree.
+        ``trusted_random`` marks those that are a random sample of the labelled nodes: drawn at
+        random, or in the first part of the random order, which is reviewed as a whole.
+
+        Args:
+            graph: the one that was reviewed, of any kind that ``NodeTask.of`` takes. Its labels may
+                have been corrected since.
+        """
+        trusted, random = self.trusted_of(graph)
+        _, class_names, values = encode_labels(graph_data(graph))
+        return with_trusted(graph, trusted, random, class_names, values)
+
+    def trusted_of(self, graph: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return `trusted` [N], -1 where nobody settled, and `trusted_random` [N] of a graph.
+
+        Raises an EraseError where the decisions are about another graph.
+        """
+        data = graph_data(graph)
+        y, class_names, _ = encode_labels(data)
+        splits = read_splits(data, y)
+        self.check_graph(y.numpy(), class_names)
+        labelled = ((y >= 0) & (splits.train | splits.val)).numpy()
+        return self.trusted(class_names, labelled)
+
+    def trusted(
+        self, class_names: Sequence[str], labelled: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return `trusted` [N], -1 where nobody settled, and `trusted_random` [N].
+
+        Args:
+            class_names: K names.
+            labelled: [N] which labels are up for review.
+        """
+        with self._lock:
+            number = {name: k for k, name in enumerate(class_names)}
+            trusted = np.full(len(labelled), -1)
+            for node, label in self.consensus().items():
+                trusted[node] = number[label]
+            random = np.zeros(len(labelled), dtype=bool)
+            random[self.drawn_at_random(labelled)] = True
+        return trusted, random & (trusted >= 0)
+
+    def drawn_at_random(self, labelled: NDArray[np.bool_]) -> list[int]:
+        """Return the reviewed nodes that are a random sample of the `labelled` ones [N]."""
+        with self._lock:
+            votes = self.votes()
+            query = "SELECT DISTINCT node FROM decisions WHERE random"
+            flagged = {node for (node,) in self._connection.execute(query) if node in votes}
+            reviewed = np.zeros(len(labelled), dtype=bool)
+            reviewed[list(votes)] = True
+            flagged.update(random_sample(labelled, reviewed, self.seed).tolist())
+        return sorted(flagged)
+
+    def was_random(self, node: int) -> bool:
+        """Say whether a decision on this node, undone or not, was on a random draw."""
+        with self._lock:
+            query = "SELECT max(random) FROM decisions WHERE node = ?"
+            return bool(self._connection.execute(query, (node,)).fetchone()[0])
+
+    @property
+    def seed(self) -> int:
+        """The seed of the order in which random items are drawn."""
+        return int(self._meta("seed") or 0)
+
+    def start_order(self, seed: int) -> None:
+        """Set the seed of that order, unless it is set: one database has one order."""
+        if self._meta("seed") is None:
+            self._set_meta(seed=str(seed))
+
+    def add_estimate(self, decisions: int, found: int, *numbers: float) -> None:
+        """Store a point of the learning curve: wrong share and errors left, with intervals."""
+        with self._lock, self._connection:
+            marks = ", ".join("?" * (3 + len(numbers)))
+            row = (decisions, _now(), found, *numbers)
+            self._connection.execute(f"INSERT INTO estimates VALUES ({marks})", row)
+
+    def estimates(self) -> pd.DataFrame:
+        """Return the learning curve: a row per audit."""
+        with self._lock:
+            cursor = self._connection.execute("SELECT * FROM estimates ORDER BY rowid")
+            return pd.DataFrame(cursor.fetchall(), columns=[each[0] for each in cursor.description])
+
+    def _bind(self, graph: Any) -> None:
+        """Remember the graph, or refuse it where the decisions are about another."""
+        data = graph_data(graph)
+        y, class_names, _ = encode_labels(data)
+        splits = read_splits(data, y)
+        given = np.where((splits.train | splits.val).numpy(), y.numpy(), -1)
+        digest = sha256(np.ascontiguousarray(given).tobytes()).hexdigest()
+        if self._meta("nodes") is None:
+            names = "\0".join(class_names)
+            self._set_meta(nodes=str(len(given)), class_names=names, labels_sha256=digest)
+        elif class_names != self.class_names:
+            raise EraseError(
+                f"the graph that {str(self.path)!r} was made for",
+                "one with other classes",
+                "Check the path, or choose another file with --db.",
+            )
+        elif digest != self._meta("labels_sha256"):
+            self.check_graph(given, class_names)
+        self._given = given
+
+    def check_graph(self, given: NDArray[np.int64], class_names: Sequence[str]) -> None:
+        """Refuse a graph on which the decisions cannot have been made."""
+        wanted = self._meta("nodes")
+        if wanted is not None and int(wanted) != len(given):
+            raise EraseError(
+                f"the graph of the reviews, with {wanted} nodes",
+                f"one with {len(given)}",
+                "Check that the reviews and the graph belong together.",
+            )
+        columns = "node, given, label"
+        query = f"SELECT {columns} FROM decisions WHERE action != 'undo' ORDER BY id"
+        names = [*class_names, None]
+        shown: dict[int, set[str | None]] = {}
+        for node, was, label in self._connection.execute(query):
+            shown.setdefault(node, set()).update((was, label))
+            if not 0 <= node < len(given) or (label is not None and label not in names):
+                shown[node] = set()
+        for node, known in shown.items():
+            now = names[given[node]] if 0 <= node < len(given) else None
+            if not known or (now is not None and known - {None} and now not in known):
+                raise EraseError(
+                    f"the graph of the reviews in {str(self.path)!r}",
+                    f"one where node {node} is labelled {now!r}",
+                    "Check that the reviews and the graph belong together.",
+                )
+
+    def _with_given(self, choice: Choice) -> Choice:
+        if choice.given is not None or not 0 <= choice.node < len(self._given):
+            return choice
+        k = int(self._given[choice.node])
+        return replace(choice, given=self.class_names[k]) if k >= 0 else choice
+
+    def _check_choice(self, choice: Choice) -> None:
+        nodes, names = self._meta("nodes"), self.class_names
+        if choice.node < 0 or (nodes is not None and choice.node >= int(nodes)):
+            raise EraseError(
+                f"a node from 0 to {int(nodes or 0) - 1}", f"{choice.node}", "Correct the number."
+            )
+        if choice.label is not None and names and choice.label not in names:
+            raise EraseError(
+                "the name of a class of the graph",
+                f"{choice.label!r}",
+                f"Classes: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}.",
+            )
+
+    def _meta(self, name: str) -> str | None:
+        with self._lock:
+            query = "SELECT value FROM meta WHERE name = ?"
+            row = self._connection.execute(query, (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _set_meta(self, **values: str) -> None:
+        with self._lock, self._connection:
+            query = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+            self._connection.executemany(query, values.items())
+
+    def _insert(self, rows: Iterable[tuple[Any, ...]]) -> int:
+        marks = ", ".join("?" * (_DECISION.count(",") + 1))
+        query = f"INSERT OR IGNORE INTO decisions ({_DECISION}) VALUES ({marks})"
+        return self._connection.executemany(query, rows).rowcount
+
+    def _refresh(self) -> None:
+        """Count the votes again where another process has written."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._votes.clear()
+            for node, reviewer, label in self._connection.execute(_STANDING.format("")):
+                self._votes.setdefault(node, {})[reviewer] = label
+            self._version = version
+
+    def _recount(self, nodes: set[int], by: str) -> None:
+        """Update the votes of one reviewer on these nodes."""
+        query = _STANDING.format("AND node = ? AND reviewer = ?")
+        for node in nodes:
+            self._votes.setdefault(node, {}).pop(by, None)
+            for _, _, label in self._connection.execute(query, (node, by)):
+                self._votes[node][by] = label
+            if not self._votes[node]:
+                del self._votes[node]
+
+
+_IS_STANDING = (
+    "action != 'undo' AND id NOT IN (SELECT undoes FROM decisions WHERE undoes IS NOT NULL)"
+)
+_STANDING = f"SELECT node, reviewer, label FROM decisions WHERE {_IS_STANDING} {{}} ORDER BY id"
+
+
+def majority(votes: dict[str, str | None]) -> str | None:
+    """Return the class that more than half of the sure reviewers chose, or None.
+
+    >>> majority({"a": "x", "b": "y", "c": "x"}), majority({"a": "x", "b": "y"})
+    ('x', None)
+    """
+    counts = Counter(label for label in votes.values() if label is not None)
+    if not counts:
+        return None
+    label, most = counts.most_common(1)[0]
+    return label if 2 * most > counts.total() else None
+
+
+def read_reviews(path: StrPath) -> Reviews:
+    """Open an existing database or an exported CSV file, for ``--reviews``."""
+    if not Path(path).is_file():
+        raise EraseError(
+            "a database of `erase review`, or a CSV file that it exported",
+            f"{str(path)!r}, which is no file",
+            "Check the path.",
+        )
+    return Reviews(path)
+
+
+def _connect(path: str | Path) -> sqlite3.Connection:
+    """Open a database of this version; make it, or bring it up to date."""
+    try:
+        connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+    except sqlite3.OperationalError as error:
+        raise _unusable(path, error) from None
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION:
+            raise sqlite3.DatabaseError
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, str(path))
+    except sqlite3.OperationalError as error:  # no permission, a full disk, a lock
+        connection.close()
+        raise _unusable(path, error) from None
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if type(error) is not sqlite3.DatabaseError:
+            raise
+        raise EraseError(
+            "a database of `erase review`", f"{str(path)!r}, which is none", "Check the path."
+        ) from None
+    except EraseError:
+        connection.close()
+        raise
+    return connection
+
+
+def _unusable(path: str | Path, error: Exception) -> EraseError:
+    return EraseError(
+        "a review database that can be opened", f"{str(path)!r}: {error}", "Check the folder."
+    )
+
+
+def _migrate(connection: sqlite3.Connection, path: str) -> None:
+    connection.isolation_level = None  # scripts inside one transaction of ours
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        connection.execute("ROLLBACK")
+        raise EraseError(
+            f"a review database of version {len(MIGRATIONS)} or older",
+            f"{path!r} of version {version}",
+            "Update erase.",
+        )
+    for script in MIGRATIONS[version:]:
+        for statement in _statements(script):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    connection.execute("COMMIT")
+    connection.isolation_level = "DEFERRED"
+
+
+def _statements(script: str) -> Iterable[str]:
+    """Yield the statements of a script: executescript would commit between them."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _import_table(connection: sqlite3.Connection, path: Path) -> None:
+    """Fill a database from decisions.csv, or from a table of labels with a column ``trusted``."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if {"node", "reviewer", "action", "label"} <= set(table.columns):
+        names = [*_DECISION.split(", "), "id"]
+        rows = table.reindex(columns=names, fill_value="")
+    elif {"node", "trusted"} <= set(table.columns):
+        table = table[table["trusted"] != ""].reset_index()
+        empty = pd.Series("", table.index)
+        rows = pd.DataFrame(
+            {
+                "key": table["index"],
+                "node": table["node"],
+                "reviewer": "",
+                "made": _now(),
+                "action": "other",
+                "given": table.get("was", empty),
+                "suggested": "",
+                "label": table["trusted"],
+                "note": "",
+                "random": table.get("trusted_random", empty),
+                **dict.fromkeys(("seconds", "batch", "undoes"), ""),
+                "id": range(1, len(table) + 1),
+            }
+        )
+    else:
+        raise EraseError(
+            "decisions or labels that `erase review` exported",
+            f"{str(path)!r} with the columns {', '.join(table.columns[:8])}",
+            "Export them with `erase review GRAPH --export labels.csv`.",
+        )
+    empty_is_none = ("given", "suggested", "label", "seconds", "batch", "undoes")
+    rows = rows.astype(object)
+    for name in empty_is_none:
+        rows[name] = [None if value == "" else value for value in rows[name]]
+    rows["random"] = rows["random"].isin(["True", "true", "1"]).astype(int)
+    with connection:
+        columns = f"{_DECISION}, id"
+        marks = ", ".join("?" * len(rows.columns))
+        connection.executemany(
+            f"INSERT INTO decisions ({columns}) VALUES ({marks})",
+            rows.itertuples(index=False, name=None),
+        )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

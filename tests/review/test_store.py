@@ -1,0 +1,272 @@
+"""Reviews: nothing is lost, nothing counts twice, and the decisions come back as trusted labels."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import erase
+from erase.audit.queue import random_order
+from erase.errors import EraseError
+from erase.review import store
+from erase.review.store import Reviews, read_reviews
+
+
+@pytest.fixture
+def graph() -> Data:
+    return Data(
+        x=torch.eye(6),
+        edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]),
+        y=["a", "b", "a", "b", "", "a"],
+        node_ids=[f"n{i}" for i in range(6)],
+    )
+
+
+@pytest.fixture
+def reviews(graph: Data, tmp_path: Path) -> Reviews:
+    return Reviews(tmp_path / "r.sqlite", graph)
+
+
+def trusted(reviews: Reviews, graph: Data) -> list[str]:
+    return [str(each) for each in reviews.apply(graph).trusted]
+
+
+def test_decisions_are_kept_with_all_details(reviews: Reviews) -> None:
+    reviews.record(0, "b", by="ann", note="see page 3", random=True, suggested="b", seconds=1.5)
+    reviews.record(1, "b", by="ann")
+    reviews.record(2, None, by="bob")
+    table = Reviews(reviews.path).decisions  # another object, from the file
+    assert table["action"].tolist() == ["suggested", "given", "unsure"]
+    assert table["given"].tolist() == ["a", "b", "a"]
+    first = table.iloc[0]
+    assert (first["label"], first["note"], first["seconds"]) == ("b", "see page 3", 1.5)
+    assert table["random"].tolist() == [True, False, False]
+    assert table["reviewer"].tolist() == ["ann", "ann", "bob"]
+    assert str(table["made"].dtype).endswith("UTC]")
+    assert not table["undone"].any()
+
+
+def test_a_decision_is_on_the_disk_when_it_is_stored(reviews: Reviews) -> None:
+    """In WAL mode with FULL (2), SQLite waits for the disk at every commit."""
+    pragma = reviews._connection.execute
+    assert pragma("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert pragma("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_request_that_is_sent_twice_counts_once(reviews: Reviews) -> None:
+    for _ in range(2):
+        reviews.record(0, "b", by="ann", key="one")
+    reviews.record(1, "a", by="ann", key="two")
+    for _ in range(2):
+        assert reviews.undo("ann", key="undo") == [1]
+    assert len(reviews.decisions) == 3
+    assert reviews.consensus() == {0: "b"}
+
+
+def test_undo_goes_back_step_by_step_and_batch_by_batch(reviews: Reviews) -> None:
+    reviews.record(0, "a", by="ann")
+    reviews.record(0, "b", by="ann")
+    batch = [store.Choice(node, "b", batch="x") for node in (2, 5)]
+    assert reviews.record_all(batch, by="ann") == 2
+    reviews.record(3, "b", by="bob")  # somebody else's is left alone
+    assert reviews.undo("ann") == [2, 5]
+    assert reviews.consensus() == {0: "b", 3: "b"}
+    assert reviews.undo("ann") == [0]
+    assert reviews.consensus() == {0: "a", 3: "b"}
+    assert reviews.undo("ann") == [0]
+    assert reviews.undo("ann") == []
+    assert reviews.consensus() == {3: "b"}
+    assert Reviews(reviews.path).consensus() == {3: "b"}  # as counted from the file
+
+
+def test_the_majority_decides_and_a_tie_stays_open(reviews: Reviews, graph: Data) -> None:
+    for by, label in (("ann", "a"), ("bob", "b"), ("eve", None)):
+        reviews.record(0, label, by=by)
+    assert reviews.disagreements() == [0]
+    assert trusted(reviews, graph)[0] == ""
+    reviews.record(0, "b", by="cy")
+    assert reviews.disagreements() == []
+    assert trusted(reviews, graph)[0] == "b"
+    reviews.record(0, "a", by="bob")  # the latest decision of a reviewer counts
+    reviews.record(0, "a", by="cy")
+    assert reviews.consensus() == {0: "a"}
+
+
+def test_agreement_is_cohens_kappa(reviews: Reviews) -> None:
+    """Of 4 labels 3 agree; by chance 1/2 · 3/4 + 1/2 · 1/4 = 1/2: κ = (3/4 − 1/2) / (1/2)."""
+    for node, one, other in ((0, "a", "a"), (1, "a", "a"), (2, "b", "b"), (3, "b", "a")):
+        reviews.record(node, one, by="ann")
+        reviews.record(node, other, by="bob")
+    reviews.record(5, "a", by="ann")
+    ((_, row),) = reviews.agreement().iterrows()
+    assert (row["first"], row["second"], row["nodes"]) == ("ann", "bob", 4)
+    assert (row["agree"], row["kappa"]) == (0.75, pytest.approx(0.5))
+
+
+def test_rows_are_never_changed_or_deleted(reviews: Reviews) -> None:
+    reviews.record(0, "b")
+    connection = sqlite3.connect(reviews.path)
+    for statement in ("UPDATE decisions SET label = 'a'", "DELETE FROM decisions"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_every_kind_of_graph_gets_its_trusted_labels(reviews: Reviews, graph: Data) -> None:
+    reviews.record(0, "b")
+    reviews.record(1, "b")
+    assert trusted(reviews, graph) == ["b", "b", "", "", "", ""]
+    assert "trusted" not in graph
+    numbers = graph.clone()
+    numbers.y, numbers.class_names = torch.tensor([0, 1, 0, 1, -1, 0]), ["a", "b"]
+    assert reviews.apply(numbers).trusted.tolist() == [1, 1, -1, -1, -1, -1]
+    nodes = pd.DataFrame({"id": graph.node_ids, "label": graph.y, "x": range(6)})
+    edges = pd.DataFrame({"source": ["n0"], "target": ["n1"]})
+    table, _ = reviews.apply((nodes, edges))
+    assert table["trusted"].tolist() == ["b", "b", "", "", "", ""]
+    assert "trusted" not in nodes
+    drawn = networkx.path_graph(6)
+    for i, label in enumerate(graph.y):
+        drawn.nodes[i].update({"label": label} if label else {}, x=float(i))
+    result = reviews.apply(drawn)
+    assert [result.nodes[i].get("trusted") for i in range(3)] == ["b", "b", None]
+
+
+def test_the_first_part_of_the_random_order_is_a_random_sample(
+    reviews: Reviews, graph: Data
+) -> None:
+    labelled = np.array([True, True, True, True, False, True])
+    order = random_order(labelled, 0).tolist()
+    assert sorted(order) == [0, 1, 2, 3, 5]
+    reviews.record(order[0], "a")  # by another strategy: it is in the first part all the same
+    reviews.record(order[1], None, random=True)  # unsure is an answer, but no label
+    reviews.record(order[3], "b")
+    assert reviews.apply(graph).trusted_random.nonzero().flatten().tolist() == [order[0]]
+    reviews.record(order[2], "a", random=True)
+    expected = sorted([order[0], order[2], order[3]])
+    assert reviews.apply(graph).trusted_random.nonzero().flatten().tolist() == expected
+
+
+def test_another_graph_is_refused(reviews: Reviews, graph: Data, tmp_path: Path) -> None:
+    reviews.record(0, "b")
+    corrected = graph.clone()
+    corrected.y = ["b", "b", "a", "b", "", "a"]  # what was decided has been written back
+    assert trusted(reviews, corrected)[0] == "b"
+    Reviews(reviews.path, corrected).close()
+    other = graph.clone()
+    other.y = ["c", "b", "a", "b", "", "a"]
+    with pytest.raises(EraseError, match="node 0 is labelled 'c'"):
+        reviews.apply(other)
+    with pytest.raises(EraseError, match="other classes"):
+        Reviews(reviews.path, other)
+    smaller = Data(x=torch.eye(2), edge_index=graph.edge_index[:, :1], y=["a", "b"])
+    with pytest.raises(EraseError, match="with 6 nodes; got one with 2"):
+        reviews.apply(smaller)
+
+
+@pytest.mark.parametrize(
+    ("node", "label", "words"), [(6, "a", "a node from 0 to 5"), (0, "c", "Classes: a, b")]
+)
+def test_what_the_graph_does_not_have_is_refused(
+    node: int, label: str, words: str, reviews: Reviews
+) -> None:
+    with pytest.raises(EraseError, match=words):
+        reviews.record(node, label)
+    assert reviews.decisions.empty
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    text, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    text.write_text("not a database, " * 100)
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    for path in (text, other):
+        with pytest.raises(EraseError, match="which is none"):
+            Reviews(path)
+    with pytest.raises(EraseError, match="can be opened"):
+        Reviews(tmp_path)  # a folder
+    with pytest.raises(EraseError, match="which is no file"):
+        read_reviews(tmp_path / "missing.sqlite")
+    table = tmp_path / "table.csv"
+    table.write_text("x,y\n1,2\n")
+    with pytest.raises(EraseError, match="with the columns x, y"):
+        Reviews(table)
+
+
+def test_old_databases_are_brought_up_to_date_and_newer_ones_refused(
+    reviews: Reviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviews.record(0, "b")
+    reviews.close()
+    step = "CREATE TABLE later (x);\nINSERT INTO later VALUES (7);\n"
+    monkeypatch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, step))
+    with Reviews(reviews.path) as newer:
+        assert newer.consensus() == {0: "b"}
+    connection = sqlite3.connect(reviews.path)
+    assert connection.execute("SELECT x FROM later").fetchall() == [(7,)]
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.close()
+    monkeypatch.undo()
+    with pytest.raises(EraseError, match=r"version 1 or older; got .* of version 2"):
+        Reviews(reviews.path)
+
+
+def test_exported_tables_are_read_back(reviews: Reviews, graph: Data, tmp_path: Path) -> None:
+    reviews.record(0, "b", by="ann", random=True)
+    reviews.record(1, "a", by="ann")
+    reviews.undo("ann")
+    reviews.record(2, "a", by="bob")
+    decisions = tmp_path / "decisions.csv"
+    reviews.decisions.to_csv(decisions, index=False)
+    again = read_reviews(decisions)
+    assert again.consensus() == reviews.consensus() == {0: "b", 2: "a"}
+    pd.testing.assert_frame_equal(again.decisions, reviews.decisions, check_dtype=False)
+    labels = tmp_path / "labels.csv"
+    rows = {
+        "node": [0, 2],
+        "was": ["a", "a"],
+        "trusted": ["b", ""],
+        "trusted_random": [True, False],
+    }
+    pd.DataFrame(rows).to_csv(labels, index=False)
+    applied = read_reviews(labels).apply(graph)
+    assert list(applied.trusted) == ["b", "", "", "", "", ""]
+    assert applied.trusted_random.tolist()[0] is True
+
+
+def test_one_file_serves_many_threads_and_processes(reviews: Reviews) -> None:
+    """Every decision of four threads with two connections is there, and both know all of them."""
+    other = Reviews(reviews.path)
+
+    def work(name: str, mine: Reviews) -> None:
+        for i in range(25):
+            mine.record(i % 6, "ab"[i % 2], by=name)
+
+    threads = [
+        threading.Thread(target=work, args=(f"r{i}", (reviews, other)[i % 2])) for i in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(reviews.decisions) == 100
+    assert reviews.votes() == other.votes()
+    assert len(reviews.votes()[0]) == 4
+
+
+def test_a_database_has_one_random_order(reviews: Reviews) -> None:
+    assert reviews.seed == 0
+    reviews.start_order(3)
+    reviews.start_order(4)
+    assert Reviews(reviews.path).seed == 3
+
+
+def test_it_is_public() -> None:
+    assert erase.Reviews is Reviews
