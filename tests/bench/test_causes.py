@@ -28,7 +28,7 @@ def line(epoch: str, dataset: str, method: str, above: float, seed: int = 0) -> 
     return place | {"epoch": epoch} | found
 
 
-def test_nothing_tried_nothing_said() -> None:
+def test_nothing_tried_is_no_section() -> None:
     assert causes_section({"paper": [run(0.1, 0, 1.0, {})]}, []) == ""
 
 

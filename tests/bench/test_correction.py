@@ -1,6 +1,5 @@
 """Cells that train on labels an audit has corrected, and the table of what that gains."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,40 +8,22 @@ import numpy as np
 import pytest
 from torch_geometric.data import Data
 
-from conftest import two_communities
 from erase.audit import DEFAULT_METHOD, audit
-from erase.bench import labels_of_cell, runner, score
+from erase.bench import labels_of_cell, score
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.records import Cell, Record, read
 from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import STUDIES, Study, check
 from erase.bench.tables import build
-from erase.data.datasets import DATASETS, DatasetSpec
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.smoothed import SmoothedLogReg
+from graphs import tiny
 
+pytestmark = pytest.mark.usefixtures("tiny_dataset")
 HERE = Execution("cpu", threads=1)
 BY_LABELS = {CORRECTED_BY: "label-propagation"}
-
-
-def tiny() -> Data:
-    return two_communities(0, size=40, classes=3)
-
-
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add a dataset of 120 nodes, for tests that stay in this process."""
-
-    def load(seed: int = 0) -> Any:
-        return tiny()
-
-    spec = DatasetSpec("Three communities.", load, "generated", features="words", split="halves")
-    monkeypatch.setitem(DATASETS, "tiny", spec)
-    runner._dataset.cache_clear()
-    yield
-    runner._dataset.cache_clear()
 
 
 def cell(**changes: Any) -> Cell:
@@ -128,15 +109,15 @@ def test_the_table_says_what_is_gained() -> None:
             {"test_accuracy": accuracy},
         )
 
-    by_judge = {CORRECTED_BY: DEFAULT_METHOD}
+    by_default = {CORRECTED_BY: DEFAULT_METHOD}
     records = [
         made_up(0, 0.70),
         made_up(1, 0.72),
         made_up(9, 0.10),  # has no twin
-        made_up(0, 0.74, params=by_judge),
-        made_up(1, 0.74, params=by_judge),
+        made_up(0, 0.74, params=by_default),
+        made_up(1, 0.74, params=by_default),
         made_up(0, 0.60, dataset="citeseer"),
-        made_up(0, 0.59, dataset="citeseer", params=by_judge),
+        made_up(0, 0.59, dataset="citeseer", params=by_default),
     ]
     table = build("corrected", records, "honest")
     assert table.notes[0] == (

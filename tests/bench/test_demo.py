@@ -14,14 +14,14 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from conftest import two_communities
-from erase.audit.report import projection, render
+from erase.audit.report import render
 from erase.bench import demo as module
 from erase.bench.demo import Demo, demo_page, run_demo
 from erase.bench.detection import score_audit
 from erase.bench.run import score
 from erase.data.noise import corrupt
 from erase.methods import METHODS, CrossEntropy
+from graphs import two_communities
 
 NAMES = ["north <N>", "south & sea"]
 
@@ -37,15 +37,13 @@ def demo() -> Demo:
         "propagation": METHODS["label-propagation"]().fit(given),
         "cross-entropy": CrossEntropy(**small).fit(given),
     }
-    audit = erase.audit(given, method="smoothed", folds=3)
+    audit = erase.audit(given)
     return Demo(clean, given, "symmetric:0.2", audit, models, {"propagation": 1.25})
 
 
 @pytest.fixture(scope="module")
 def page(demo: Demo) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(projection, "_TSNE_ITERATIONS", 250)
-        return demo_page(demo)
+    return demo_page(demo)
 
 
 def words(page: dict[str, Any]) -> str:
@@ -153,7 +151,7 @@ def test_all_methods_get_the_same_noisy_labels_and_seed(
     given = demo.audit.given
     assert given.tolist() == [int(y) if y >= 0 else -1 for y in expected.y]
     assert summary["audit"] == score_audit(demo.audit, clean)
-    assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+    assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy", "labels": "split"}
     assert json.loads((tmp_path / "summary.json").read_text())["scores"] == summary["scores"]
     html = (tmp_path / "report.html").read_text("utf-8")
     links = re.findall(r'<li><a href="([^#"]*)">', html)

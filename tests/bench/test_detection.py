@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path
@@ -13,9 +13,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given as drawn
-from torch_geometric.data import Data
 
-from conftest import two_communities
 from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, OutOfFold, audit, audit_params
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench import labels_of_cell, runner
@@ -36,32 +34,15 @@ from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import STUDIES, Grid, Study, check
 from erase.bench.tables import FORMATS, Table, build
 from erase.cli import main
-from erase.data.datasets import DATASETS, DatasetSpec
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
 from erase.methods.label_propagation import LabelPropagation
+from graphs import tiny
 
+pytestmark = pytest.mark.usefixtures("tiny_dataset")
 HERE = Execution("cpu", threads=1)
-
-
-def tiny() -> Data:
-    return two_communities(0, size=40, classes=3)
-
-
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add a dataset of 120 nodes, for tests that stay in this process."""
-
-    def load(seed: int = 0) -> Any:
-        return tiny()
-
-    spec = DatasetSpec("Three communities.", load, "generated", features="words", split="halves")
-    monkeypatch.setitem(DATASETS, "tiny", spec)
-    runner._dataset.cache_clear()
-    yield
-    runner._dataset.cache_clear()
 
 
 def cell(method: str = AUDIT, **changes: Any) -> Cell:
@@ -489,8 +470,8 @@ def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_audit_is_best_nowhere_without_a_ranked_rival() -> None:
     alone = made_up({f"audit:{DEFAULT_METHOD}": [0.9] * 2}, rate=0.1)
-    same_judge = made_up(
+    same_model = made_up(
         {f"audit:{DEFAULT_METHOD}": [0.9] * 2, f"graphcleaner:{DEFAULT_METHOD}": [0.8] * 2}
     )
-    for records in (alone, same_judge):
+    for records in (alone, same_model):
         assert "in 0 of 0 cells" in note(build("detection", records), "AUROC")

@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 
 import epochs
 import erase
-from conftest import two_communities
 from epochs import Row, graph_for, planned, train
 from erase.data.task import NodeTask
 from erase.methods.losses import CrossEntropy
+from graphs import two_communities
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Cells scored on drawn test nodes, which the fit saw or did not see, and their table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
 
-from conftest import two_communities, with_weights
-from erase.bench import labels_of_cell, runner
+from erase.bench import labels_of_cell
 from erase.bench.correction import CORRECTED_BY
 from erase.bench.inductive import (
     SEEN,
@@ -25,35 +23,16 @@ from erase.bench.records import Cell, Record, read
 from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import STUDIES, Study, check
 from erase.bench.tables import build
-from erase.data.datasets import DATASETS, DatasetSpec
 from erase.data.labels import encode_labels
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.methods.smoothed import SmoothedLogReg
+from graphs import tiny, with_weights
 
+pytestmark = pytest.mark.usefixtures("tiny_dataset")
 HERE = Execution("cpu", threads=1)
-
-
-def tiny() -> Data:
-    graph = two_communities(0, size=40, classes=3)
-    graph.node_names = [f"node {i}" for i in range(120)]
-    return graph
-
-
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add a dataset of 120 nodes, for tests that stay in this process."""
-
-    def load(seed: int = 0) -> Any:
-        return tiny()
-
-    spec = DatasetSpec("Three communities.", load, "generated", features="words", split="halves")
-    monkeypatch.setitem(DATASETS, "tiny", spec)
-    runner._dataset.cache_clear()
-    yield
-    runner._dataset.cache_clear()
 
 
 def cell(fit: str | None = UNSEEN, share: Any = 0.2, **changes: Any) -> Cell:

@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from erase.bench.records import Cell, Journal, Record, read
 from erase.errors import EraseError
 
@@ -244,14 +243,8 @@ with Journal(sys.argv[1]):
 
 def test_the_lock_is_seen_by_other_processes_and_dies_with_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "study.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(EraseError, match="to be free"):
-            Journal(path)
-        holder.kill()
+    with forked.holder(HOLDER, path), pytest.raises(EraseError, match="to be free"):
+        Journal(path)
     with Journal(path) as journal:
         journal.append([RECORD])
 
@@ -271,3 +264,10 @@ def test_a_file_that_takes_little_at_a_time_gets_all(tmp_path: Path) -> None:
         journal._file = Slow(journal._file)  # type: ignore[assignment]
         journal.append(records(3))
     assert read(tmp_path / "study.jsonl") == records(3)
+
+
+def test_records_are_not_added_to_a_pipe_or_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(EraseError, match=r"a regular file to add to; got .*something else"):
+            Journal(path)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 
-from conftest import mask, two_communities
 from erase.bench import PROTOCOLS, Protocol, given_labels, labels_of_cell, score
 from erase.bench.records import Cell
 from erase.data.noise import corrupt
@@ -18,6 +17,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.training.loop import Fit, Loop, Outcome
+from graphs import mask, two_communities
 
 
 class Parrot(NodeClassifier):
@@ -32,6 +32,8 @@ class Parrot(NodeClassifier):
     def _apply(self, task: NodeTask) -> Outcome:
         raise AssertionError("a parrot knows one graph")
 
+
+WITH_SPLIT = [PROTOCOLS["paper"], PROTOCOLS["honest"]]
 
 # 0 to 6 train, 7 validates, 8 to 11 test; -1 is unknown
 TRUTH = [0, 1, 2, 0, 1, -1, 2, 1, 0, 1, 2, -1]
@@ -140,11 +142,38 @@ def test_a_method_keeps_its_own_labels_apart_from_its_predictions() -> None:
     assert model.predict().tolist() == PREDICTED
 
 
-def test_the_two_protocols_that_matter() -> None:
+def test_the_protocols_that_matter() -> None:
     assert {name: asdict(protocol) for name, protocol in PROTOCOLS.items()} == {
-        "paper": {"noise": "fixed", "validation": "clean"},
-        "honest": {"noise": "redrawn", "validation": "noisy"},
+        "paper": {"noise": "fixed", "validation": "clean", "labels": "split"},
+        "honest": {"noise": "redrawn", "validation": "noisy", "labels": "split"},
+        "pool": {"noise": "redrawn", "validation": "noisy", "labels": "pool"},
+        "all-labels": {"noise": "redrawn", "validation": "none", "labels": "all"},
     }
+
+
+def test_a_pool_has_the_same_labels_divided_anew() -> None:
+    clean = two_communities(size=40)
+    split = given_labels(clean, "symmetric", 0.3, 3, PROTOCOLS["honest"])
+    pool, other = (given_labels(clean, "symmetric", 0.3, s, PROTOCOLS["pool"]) for s in (3, 4))
+    pooled = split.train_mask | split.val_mask
+    assert torch.equal(pool.train_mask | pool.val_mask, pooled)
+    assert not (pool.train_mask & pool.val_mask).any()
+    assert int(pool.val_mask.sum()) == int(pooled.sum()) // 5
+    assert not torch.equal(pool.train_mask, other.train_mask)
+    for part in (pool.train_mask, pool.val_mask):  # noise falls on both parts
+        assert (pool.y != clean.y)[part].any()
+    assert (pool.y[pool.test_mask] == split.y[split.test_mask]).all()
+
+
+def test_all_labels_are_given_whatever_the_split() -> None:
+    clean = two_communities(size=100)
+    given = given_labels(clean, "symmetric", 0.3, 3, PROTOCOLS["all-labels"])
+    without_split = clean.clone()
+    for name in ("train_mask", "val_mask", "test_mask"):
+        del without_split[name]
+    assert torch.equal(given.y, corrupt(without_split, "symmetric", 0.3, seed=3).y)
+    assert 0.2 < float((given.y != clean.y).float().mean()) < 0.4
+    assert bool(NodeTask.from_data(given).train_mask.all())
 
 
 @pytest.mark.parametrize("draw", ["fixed", "redrawn"])
@@ -181,7 +210,7 @@ def test_without_validation_and_splits_every_label_trains() -> None:
     assert given.y.tolist() == TRUTH
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("protocol", WITH_SPLIT)
 def test_without_noise_the_labels_are_those_of_the_graph(protocol: Protocol) -> None:
     clean = two_communities(size=100)
     given = given_labels(clean, "none", 0.0, 3, protocol)
@@ -205,7 +234,7 @@ def kept_labels(count: int, seed: int, protocol: Protocol) -> tuple[Data, Tensor
     return clean, nodes
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("protocol", WITH_SPLIT)
 def test_fewer_labels_of_each_class_are_a_part_of_more(protocol: Protocol) -> None:
     clean, few = kept_labels(4, 1, protocol)
     _, more = kept_labels(12, 1, protocol)

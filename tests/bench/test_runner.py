@@ -1,7 +1,6 @@
 """What is recorded is what was fitted, whoever trains it, in whatever order, after any kill."""
 
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ import pytest
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from conftest import two_communities
+import forked
 from erase.bench import PROTOCOLS, Protocol, labels_of_cell, runner, score
 from erase.bench.records import Cell, Journal, Record, read
 from erase.bench.runner import (
@@ -35,12 +34,12 @@ from erase.bench.runner import (
     run_cells,
 )
 from erase.bench.studies import STUDIES, Study, choose, read_study
-from erase.cli import main
 from erase.data.datasets import DATASETS, DatasetSpec
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy
 from erase.nn.coding import log_ntvr, rate_ntvr
+from graphs import two_communities
 
 HERE = Execution("cpu", threads=1)
 SMALL: dict[str, Any] = {"hidden": 8, "heads": 2, "epochs": 3}
@@ -102,6 +101,7 @@ def test_a_record_is_the_score_of_the_cells_own_fit(protocol: str) -> None:
     assert record.seconds > 0
     assert record.error is None
     computing = {"torch", "torch_geometric", "scikit-learn", "numpy", "python"}
+    computing |= {"threads", "deterministic"}
     assert set(record.versions) == {"erase", "source", *computing}
     assert re.fullmatch("[0-9a-f]{12}", record.versions["source"])
     assert result.arrays is None
@@ -514,17 +514,9 @@ def kill_again_and_again(
         kill(process)
 
 
-@pytest.fixture(scope="module")
-def fork() -> Any:
-    """Return a context whose processes start with everything imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["erase.cli", "erase.bench.runner"])
-    return context
-
-
 @pytest.mark.parametrize(("size", "kills"), [pytest.param(1, 10, marks=pytest.mark.slow), (3, 3)])
 def test_killed_at_random_moments_the_records_are_those_of_an_unbroken_run(
-    tmp_path: Path, fork: Any, unbroken: Unbroken, size: int, kills: int
+    tmp_path: Path, unbroken: Unbroken, size: int, kills: int
 ) -> None:
     records = tmp_path / "killed.jsonl"
     how = ["--device", "cpu", "--threads", "1", "--batch", str(size), "--out", str(records)]
@@ -534,9 +526,8 @@ def test_killed_at_random_moments_the_records_are_those_of_an_unbroken_run(
         cells = choose(cells, ["method=ce"])
 
     def start() -> Any:
-        process = fork.Process(target=main, args=(["bench", str(unbroken.file), "--quiet", *how],))
-        process.start()
-        return process
+        words = ["bench", str(unbroken.file), "--quiet", *how]
+        return forked.start(forked.COMMAND, *words, out=tmp_path)
 
     def kill(process: Any) -> None:
         assert process.is_alive()

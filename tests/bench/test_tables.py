@@ -324,11 +324,14 @@ def every_cell(study: str) -> tuple[Record, ...]:
     )
 
 
+@cache
+def filled(name: str, protocol: str = "paper") -> Table:
+    return build(name, [*every_cell(protocol), *every_cell(TABLES[name].study)])
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_its_study_and_the_main_ones_fill_a_table(name: str) -> None:
-    main = TABLES[name].only_protocol or "paper"
-    records = [*every_cell(main), *every_cell(TABLES[name].study)]
-    cells = build(name, records).cells
+    cells = filled(name, TABLES[name].only_protocol or "paper").cells
     assert set(cells.loc[cells["runs"] == 0, "dataset"]) <= {"corafull"}
 
 
@@ -434,8 +437,7 @@ def test_markdown_in_full() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_of_a_markdown_panel_has_as_many_cells(name: str) -> None:
-    records = [*every_cell("paper"), *every_cell(TABLES[name].study)]
-    text = markdown(build(name, records), level=3)
+    text = markdown(filled(name), level=3)
     assert text.startswith(f"### {TABLES[name].title}\n")
     for block in re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE):
         widths = {line.count("|") for line in block.splitlines()}
@@ -445,8 +447,7 @@ def test_every_row_of_a_markdown_panel_has_as_many_cells(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_latex_is_balanced_and_escaped(name: str) -> None:
-    records = [*every_cell("paper"), *every_cell(TABLES[name].study)]
-    table = build(name, records)
+    table = filled(name)
     text = "\n".join(
         line for line in FORMATS["latex"](table).splitlines() if not line.startswith("%")
     )
@@ -576,7 +577,7 @@ def test_whatever_was_run_has_a_table() -> None:
     ]
 
 
-def test_without_erase_nothing_is_said_of_its_distance() -> None:
+def test_without_erase_its_distance_is_not_reported() -> None:
     assert not any(
         "within 1.5 points" in note for note in build("main", [record(0.7, method="ce")]).notes
     )

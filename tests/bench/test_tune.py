@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 import shlex
 import signal
@@ -19,7 +20,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from conftest import two_communities
+import forked
 from erase.bench import PROTOCOLS, given_labels
 from erase.bench.tune import (
     Trial,
@@ -37,6 +38,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import ERASE, METHODS, CrossEntropy
 from erase.methods.base import NodeClassifier, OneOf, Range
+from graphs import two_communities
 
 SPACE: dict[str, Range | OneOf] = {
     "lr": Range(1e-4, 1e-1, log=True),
@@ -364,14 +366,9 @@ with _owned(Path(sys.argv[1])):
 
 
 def test_two_cannot_search_in_one_folder_until_one_is_killed(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(EraseError, match="another `erase tune` is writing"):
-            search(tmp_path, 1)
-        holder.kill()
+    message = "another `erase tune` is writing"
+    with forked.holder(HOLDER, tmp_path), pytest.raises(EraseError, match=message):
+        search(tmp_path, 1)
     assert len(search(tmp_path, 1)) == 1
     assert len(search(tmp_path, 2)) == 2  # a search that has ended leaves the folder free
 
@@ -510,7 +507,7 @@ def test_after_noise_the_command_trains_on_what_was_tuned(
     assert main([*command[1:], "--device", "cpu", "--out", str(tmp_path / "fit"), "--quiet"]) == 0
     summary = json.loads((tmp_path / "fit" / "summary.json").read_text())
     assert summary["noise"] == "symmetric:0.4"
-    assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+    assert summary["protocol"] == {"noise": "redrawn", "validation": "noisy", "labels": "split"}
 
 
 def test_a_method_that_needs_the_noise_rate_gets_it(tmp_path: Path) -> None:
@@ -658,3 +655,14 @@ def test_of_equal_trials_the_first_is_the_best() -> None:
 def test_a_range_has_a_width() -> None:
     with pytest.raises(EraseError, match="LOW < HIGH"):
         choose_space(ERASE(), ["steps=4:4"])
+
+
+def test_the_journal_of_a_search_is_a_regular_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(two_communities(size=10), tmp_path / "g.npz")
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "journal.log")
+    words = [str(tmp_path / "g.npz"), "--method", "ce", "--trials", "1"]
+    assert main(["tune", *words, "--out", str(tmp_path / "out")]) == 2
+    assert "journal.log', which is something else" in capsys.readouterr().err

@@ -15,14 +15,15 @@ from sklearn.metrics import (
 from torch_geometric.data import Data
 
 from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, Audit, Decision, OutOfFold, audit_params
-from erase.audit.decision import decide
+from erase.audit.decision import FOLLOWS_FEATURES, decide
 from erase.audit.detectors import Detection
+from erase.audit.witnesses import gather
 from erase.bench.records import Cell
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
-from erase.methods.base import SHARE, Number
+from erase.methods.base import SHARE, Number, resolve_device
 
 Bools = NDArray[np.bool_]
 
@@ -106,17 +107,28 @@ def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
 
 
 AUDIT = "audit"
+MODEL = "judge"  # the parameter that names the out-of-fold model, in records and study files
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
 # The audit uses its default model. Its rivals use cross-entropy with all its epochs: with the fewer
 # epochs of an audit it predicts worse, and the comparison would be unfair.
 AUDIT_MODEL: Mapping[str, Any] = {
-    "judge": DEFAULT_METHOD,
+    MODEL: DEFAULT_METHOD,
     "folds": FOLDS,
     **audit_params(DEFAULT_METHOD),
 }
-RIVAL_MODEL: Mapping[str, Any] = {"judge": "ce", "folds": FOLDS}
+RIVAL_MODEL: Mapping[str, Any] = {MODEL: "ce", "folds": FOLDS}
 # A single regression: shows how much the audit depends on its models.
-PLAIN_MODEL: Mapping[str, Any] = {"judge": "smoothed", "folds": FOLDS}
+PLAIN_MODEL: Mapping[str, Any] = {MODEL: "smoothed", "folds": FOLDS}
+# No features: for noise that follows them.
+GRAPH_MODEL: Mapping[str, Any] = {MODEL: "label-propagation", "folds": FOLDS}
+# The audit and its rivals where noise follows the features, each with its model.
+FEATURE_NOISE_DETECTORS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    (AUDIT, AUDIT_MODEL),
+    ("confident-learning", AUDIT_MODEL),
+    ("confident-learning", GRAPH_MODEL),
+    ("confidence", GRAPH_MODEL),
+    ("confidence", PLAIN_MODEL),
+)
 
 
 def detects(cell: Cell) -> bool:
@@ -129,8 +141,8 @@ class DetectionSetup:
     """The parameters of a cell that `detects`.
 
     Attributes:
-        model: the cell of the out-of-fold model, whose method records name ``params["judge"]``;
-            parameters that are not listed here are changes to its preset.
+        model: the cell of the out-of-fold model, whose method is ``params["judge"]``; parameters
+            that are not listed here are changes to its preset.
         folds: of the labels; each is predicted by a model that did not see it.
         max_false_alarms: the expected share of right labels that the audit may flag; its rivals
             have no such limit.
@@ -144,12 +156,12 @@ class DetectionSetup:
     def of(cls, cell: Cell) -> Self:
         """Read a cell's parameters; raise an EraseError for one that cannot be used."""
         params = dict(cell.params)
-        method = params.pop("judge", None)
+        method = params.pop(MODEL, None)
         if method not in METHODS:
             raise EraseError(
-                f"a model (judge) for {cell.method} among {', '.join(METHODS)}",
-                f"judge = {method!r}",
-                "Name one in params.",
+                f"an out-of-fold model for {cell.method} among {', '.join(METHODS)}",
+                f"{MODEL} = {method!r}",
+                f"Name one as {MODEL} in params.",
             )
         folds = params.pop("folds", cls.folds)
         limit_on_alarms = params.pop("max_false_alarms", cls.max_false_alarms)
@@ -169,7 +181,10 @@ def score_detection(
 
     Besides `detection_scores`: ``labels`` and ``mislabelled``, how many there are; ``flagged``, how
     many are flagged; and of the audit ``noise_rate``, its estimate, ``noise_rate_low`` and
-    ``noise_rate_high``, its interval, and ``noise_rate_error``, the estimate less the true share.
+    ``noise_rate_high``, its interval, ``noise_rate_error``, the estimate less the true share,
+    ``at_least``, the stated lower bound, ``bound_holds``, whether the true share is not below it,
+    ``bound_share``, the bound divided by the true share, and ``follows_features``, whether the
+    audit takes the noise for one that follows the features.
     """
     truth, _, _ = encode_labels(clean)
     labelled = out_of_fold.given >= 0
@@ -179,17 +194,32 @@ def score_detection(
     scores: dict[str, float] = {"labels": len(wrong), "mislabelled": int(wrong.sum())}
     found: Decision | Detection
     if cell.method == AUDIT:
-        limit = DetectionSetup.of(cell).max_false_alarms
+        setup = DetectionSetup.of(cell)
         proba = out_of_fold.proba[labelled].astype(np.float64)
         proba /= proba.sum(1, keepdims=True)
-        found = decide(given, proba, max_false_alarms=limit, seed=cell.seed)
+        device = resolve_device("auto")
+        witnesses = gather(task, out_of_fold.fold, cell.seed, device, out_of_fold.views)
+        found = decide(
+            given,
+            proba,
+            max_false_alarms=setup.max_false_alarms,
+            seed=cell.seed,
+            witnesses=witnesses,
+            corrected=METHODS[setup.model.method].corrects_noise,
+        )
         rate = found.noise_rate
         scores |= {
+            "at_least": found.at_least.value,
+            "at_least_low": found.at_least.low,
+            "bound_holds": float(found.at_least.value <= wrong.mean()),
+            "follows_features": float(found.assumption == FOLLOWS_FEATURES),
             "noise_rate": rate.value,
             "noise_rate_low": rate.low,
             "noise_rate_high": rate.high,
             "noise_rate_error": rate.value - float(wrong.mean()),
         }
+        if wrong.any():
+            scores["bound_share"] = found.at_least.value / float(wrong.mean())
     else:
         found = DETECTORS[cell.method](out_of_fold, task.edge_index, cell.seed)
     flagged = found.is_issue[known]

@@ -53,7 +53,7 @@ def run_frame(records: Iterable[Record]) -> pd.DataFrame:
     ``ms_per_epoch``, and a column for each score, NaN where a run has none.
     """
     rows = [
-        vars(cell)
+        cell.fields
         | {
             "changes": changes_to_preset(cell.method, cell.dataset, cell.params),
             "machine": record.machine,
@@ -66,8 +66,17 @@ def run_frame(records: Iterable[Record]) -> pd.DataFrame:
         for cell in [record.cell]
     ]
     columns = [*Cell.__annotations__, "changes", "machine", "batch", "error", "ms_per_epoch"]
-    frame = pd.DataFrame(rows, columns=None if rows else columns)
+    frame = plain_strings(pd.DataFrame(rows, columns=None if rows else columns))
     return frame.astype({"rate": float, "labels_per_class": float, "ms_per_epoch": float})
+
+
+def plain_strings(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with Python's strings instead of Arrow's.
+
+    Tables get values one at a time, which is slow with Arrow's.
+    """
+    names = [name for name in frame if pd.api.types.is_string_dtype(frame[name].dtype)]
+    return frame.astype(dict.fromkeys(names, object))
 
 
 def finished(runs: pd.DataFrame, protocol: str | None) -> pd.DataFrame:
@@ -125,12 +134,16 @@ def find_runs(runs: pd.DataFrame, wanted: Sequence[Wanted]) -> list[Runs]:
     found: list[Runs] = [{} for _ in wanted]
     if not found or runs.empty:
         return found
-    points = pd.DataFrame(wanted, columns=Wanted._fields).rename_axis("index").reset_index()
+    points = plain_strings(pd.DataFrame(wanted, columns=Wanted._fields))
+    points = points.rename_axis("index").reset_index()
     points["changes"] = [changes_to_preset(w.method, w.dataset, w.params) for w in wanted]
     points = points.astype({"labels_per_class": float, "rate": float})
     keys = ["dataset", "method", "changes", "labels_per_class"]
+    scores = sorted(set(points["score"]) & set(runs))
     joined = points.merge(
-        runs.rename_axis("order").reset_index(), on=keys, suffixes=("_wanted", "")
+        runs[[*keys, *RUN, "params", "machine", *scores]].rename_axis("order").reset_index(),
+        on=keys,
+        suffixes=("_wanted", ""),
     )
     is_place = (joined["noise_wanted"] == joined["noise"]) & (
         joined["rate_wanted"] == joined["rate"]
@@ -139,14 +152,18 @@ def find_runs(runs: pd.DataFrame, wanted: Sequence[Wanted]) -> list[Runs]:
     is_place &= joined["machine_wanted"].isna() | (joined["machine_wanted"] == joined["machine"])
     joined = joined[is_place]
     value = pd.Series(math.nan, joined.index)
-    for score in set(joined["score"]) & set(runs):
+    for score in scores:
         value[joined["score"] == score] = joined[score]
     joined = joined.assign(value=value).dropna(subset="value")
     joined["has_other_params"] = [
         dict(a) != dict(b) for a, b in zip(joined["params_wanted"], joined["params"], strict=True)
     ]
     joined["number"] = joined["params"].map(len)
-    joined["text"] = [json.dumps(dict(params), sort_keys=True) for params in joined["params"]]
+    is_repeated = joined.duplicated(["index", *RUN], keep=False)
+    joined["text"] = [
+        json.dumps(dict(params), sort_keys=True) if again else ""  # slow, and sorts these alone
+        for params, again in zip(joined["params"], is_repeated, strict=True)
+    ]
     order = ["has_other_params", "number", "text", "order"]
     joined = joined.sort_values(order, ascending=[True, True, True, False])
     joined = joined.drop_duplicates(["index", *RUN]).sort_values(RUN)

@@ -85,6 +85,9 @@ def without_nodes(task: NodeTask, removed: Tensor) -> NodeTask:
     def some(values: Sequence[Any] | None) -> list[Any] | None:
         return None if values is None else [values[i] for i in nodes.tolist()]
 
+    trusted, random = (
+        None if values is None else values[nodes] for values in (task.trusted, task.trusted_random)
+    )
     return replace(
         task,
         x=take_rows(task.x, nodes),
@@ -96,6 +99,8 @@ def without_nodes(task: NodeTask, removed: Tensor) -> NodeTask:
         node_ids=some(task.node_ids),
         edge_weight=None if task.edge_weight is None else task.edge_weight[kept],
         edge_is_given=None if task.edge_is_given is None else task.edge_is_given[kept],
+        trusted=trusted,
+        trusted_random=random,
     )
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -53,13 +54,18 @@ class Cell:
         return hash(self._canonical)
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """The values by name."""
+        return {name: getattr(self, name) for name in self.__match_args__}
+
+    @cached_property
     def _canonical(self) -> str:
-        return json.dumps(vars(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(self.fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @property
     def key(self) -> str:
         """The first 16 hex digits of the SHA-256 of the cell's canonical JSON: its file name."""
-        return sha256(self._canonical.encode()).hexdigest()[:16]
+        return sha256(self._canonical.encode(errors="backslashreplace")).hexdigest()[:16]
 
     def __str__(self) -> str:
         """Return the cell in words."""
@@ -87,7 +93,8 @@ class Record:
         batch: runs trained together.
         peak_bytes: most memory held while they trained; None where it was not measured.
         machine: what it ran on.
-        versions: of erase, a digest of its source, and what computes: torch, Python and so on.
+        versions: of erase, a digest of its source, and what computes: torch, Python and so on; also
+            the number of threads, and whether torch was deterministic.
         error: why there are no scores, or None.
     """
 
@@ -106,7 +113,7 @@ class Record:
     def to_json(self) -> str:
         """Return the record as one line, without its end."""
         own = vars(self) | {"scores": {k: _finite(v) for k, v in self.scores.items()}}
-        content = {**vars(self.cell), **{k: v for k, v in own.items() if k != "cell"}}
+        content = {**self.cell.fields, **{k: v for k, v in own.items() if k != "cell"}}
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -144,7 +151,7 @@ def _parse(content: bytes, path: Path) -> dict[Cell, Record]:
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
             record = Record.from_json(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
             raise EraseError(
                 f"a record of `erase bench` in every line of {path}",
                 f"line {number}: {error}",
@@ -176,6 +183,16 @@ def locked(path: Path, refusal: EraseError) -> Iterator[None]:
         lock.release()
 
 
+def check_regular(path: Path) -> None:
+    """Raise an EraseError where `path` is a folder, a pipe or a device; it may be missing."""
+    if path.exists() and not path.is_file():
+        raise EraseError(
+            "a regular file to add to",
+            f"{str(path)!r}, which is something else",
+            "Choose another name with --out.",
+        )
+
+
 class Journal:
     """A file of records opened by one process to add to: ``with Journal(path) as journal``.
 
@@ -188,6 +205,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        check_regular(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         refusal = EraseError(
             f"{self.path} to be free",
@@ -208,7 +226,8 @@ class Journal:
     def append(self, records: Iterable[Record]) -> None:
         """Add records; they are on the disk when this returns."""
         records = list(records)
-        content = memoryview("".join(record.to_json() + "\n" for record in records).encode())
+        text = "".join(record.to_json() + "\n" for record in records)
+        content = memoryview(text.encode(errors="backslashreplace"))  # as JSON escapes it
         while content:
             content = content[self._file.write(content) :]
         os.fsync(self._file.fileno())

@@ -19,6 +19,8 @@ from erase.errors import EraseError
 from erase.methods import NodeClassifier
 from erase.random import numpy_stream
 
+_POOL_VALIDATION = 5  # one label in this many selects the epoch
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -28,15 +30,21 @@ class Protocol:
         noise: "redrawn" from every seed, or "fixed": the one draw behind the published tables.
         validation: labels that choose the epoch: "clean", "noisy" like the training labels, or
             "none".
+        labels: which labels are given: those of the graph's "split"; the same as one "pool", four
+            fifths of it for training and a fifth for validation, drawn by the seed; or "all" labels
+            of the graph for training, whatever its split.
     """
 
     noise: Draw
     validation: Literal["clean", "noisy", "none"]
+    labels: Literal["split", "pool", "all"] = "split"
 
 
 PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol(noise="fixed", validation="clean"),
     "honest": Protocol(noise="redrawn", validation="noisy"),
+    "pool": Protocol(noise="redrawn", validation="noisy", labels="pool"),
+    "all-labels": Protocol(noise="redrawn", validation="none", labels="all"),
 }
 
 
@@ -60,7 +68,15 @@ def given_labels(
             the noise was drawn: fewer labels are a part of more. None keeps all.
     """
     y, _, _ = encode_labels(clean)
+    if protocol.labels == "all":
+        nowhere = torch.zeros_like(y, dtype=torch.bool)
+        clean = _with_splits(clean, y >= 0, nowhere, nowhere)
     splits = read_splits(clean, y)
+    if protocol.labels == "pool":
+        pooled = splits.train | splits.val
+        train = _pool_for_training(pooled, seed)
+        clean = _with_splits(clean, train, pooled & ~train, splits.test)
+        splits = read_splits(clean, y)
     draw = protocol.noise
     if isinstance(noise, str) and noise == "none":
         if rate:
@@ -83,6 +99,15 @@ def _with_splits(graph: Data, train: Tensor, val: Tensor, test: Tensor) -> Data:
     graph = copy(graph)
     graph.train_mask, graph.val_mask, graph.test_mask = train, val, test
     return graph
+
+
+def _pool_for_training(pooled: Tensor, seed: int) -> Tensor:
+    """Return a mask [N] of four fifths of the pooled nodes; true classes play no part."""
+    nodes = np.flatnonzero(pooled.numpy())
+    order = numpy_stream(seed, "pool").permutation(nodes)
+    train = torch.zeros_like(pooled)
+    train[torch.from_numpy(order[len(nodes) // _POOL_VALIDATION :])] = True
+    return train
 
 
 def _some_of_each_class(y: Tensor, train: Tensor, count: int, seed: int) -> Tensor:

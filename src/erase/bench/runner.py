@@ -1,9 +1,10 @@
 """The runner behind `erase bench`: cells in batches, here, on many processes or on a cluster.
 
-A batch is what `fit_many` trains together: cells that differ in labels and seeds only, or detection
-cells that share a draw of the noise and its out-of-fold models. Workers train batches and send the
-records back; only the main process writes them. A result depends on the cell, the device, the
-number of threads and the batch only, so an interrupted study continues with the same results.
+A batch is what `fit_many` trains together: cells that differ in labels and seeds only, or cells of
+detection or review that share a draw of the noise and its out-of-fold models. Workers train batches
+and send the records back; only the main process writes them. A result depends on the cell, the
+device, the number of threads and the batch only, so an interrupted study continues with the same
+results.
 """
 
 import gc
@@ -22,6 +23,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import joblib
@@ -44,6 +46,8 @@ from erase.bench.inductive import (
     without_drawn_nodes,
 )
 from erase.bench.records import Cell, Journal, Record
+from erase.bench.review import Draw, reviews, score_review
+from erase.bench.reviewed import TrustedLabels, without_reviews
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
 from erase.data.datasets import dataset_name, load_dataset
@@ -108,6 +112,7 @@ class Batch:
         threads: to train with.
         precision: of matrix products, in torch's words.
         deterministic: whether torch is to take algorithms that give the same bits every time.
+        trusted: labels of the cells' dataset that people have confirmed, or None.
     """
 
     cells: tuple[Cell, ...]
@@ -117,6 +122,7 @@ class Batch:
     threads: int
     precision: str = "highest"
     deterministic: bool = False
+    trusted: TrustedLabels | None = None
 
     def parts(self, size: int) -> list["Batch"]:
         """Return batches of up to `size` of the cells."""
@@ -157,6 +163,7 @@ def run_cells(
     *,
     retry: bool = False,
     progress: bool = False,
+    trusted: Mapping[str, TrustedLabels] = MappingProxyType({}),
 ) -> Summary:
     """Run the `cells` of a study that are not in the records at `path` yet, and add them there.
 
@@ -167,6 +174,7 @@ def run_cells(
         execution: where and how.
         retry: run cells that failed before once more.
         progress: show cells done, failures, rate and time left on stderr.
+        trusted: labels that people have confirmed, by dataset.
     """
     execution = execution.resolved()
     start = time.monotonic()
@@ -177,7 +185,7 @@ def run_cells(
         if execution.cluster is None:
             for dataset in dict.fromkeys(cell.dataset for cell in missing):
                 _dataset(dataset)  # a file that is not there is found before hours of work
-        work = plan(study, missing, execution)
+        work = plan(study, missing, execution, trusted)
         failed = sum(known[c].error is not None for c in set(cells) & set(known) - set(missing))
         with _StudyProgress(progress, len(cells), found, failed) as display:
             for results in _run(work, execution):
@@ -189,7 +197,12 @@ def run_cells(
     return Summary(len(cells), found, failures, time.monotonic() - start)
 
 
-def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batch]:
+def plan(
+    study: Study,
+    cells: Iterable[Cell],
+    execution: Execution,
+    trusted: Mapping[str, TrustedLabels] = MappingProxyType({}),
+) -> list[Batch]:
     """Return the cells as batches of those that `fit_many` can train together.
 
     Workers compute with the precision and determinism that torch has in this process.
@@ -209,12 +222,20 @@ def plan(study: Study, cells: Iterable[Cell], execution: Execution) -> list[Batc
             execution.threads,
             torch.get_float32_matmul_precision(),
             torch.are_deterministic_algorithms_enabled(),
-        ).parts(len(group) if detects(group[0]) else execution.batch)
+            trusted.get(group[0].dataset),
+        ).parts(len(group) if _shares_a_draw(group[0]) else execution.batch)
     ]
+
+
+def _shares_a_draw(cell: Cell) -> bool:
+    """Return whether all cells of a group are run at once, whatever the size of a batch."""
+    return detects(cell) or reviews(cell)
 
 
 def _group_key(cell: Cell) -> str:
     """Return a key that is equal for cells that can be trained together."""
+    if reviews(cell):
+        return replace(cell, method="review", params={}).key
     if detects(cell):
         setup = DetectionSetup.of(cell)
         draw = [cell.noise, cell.rate, cell.protocol, cell.seed, setup.folds]
@@ -230,7 +251,7 @@ def _group_key(cell: Cell) -> str:
 
 def method_of(cell: Cell, device: str) -> NodeClassifier:
     """Return the method of a cell, with the noise rate if it is a parameter of the method."""
-    cell = without_drawn_nodes(without_correction(cell))
+    cell = without_reviews(without_drawn_nodes(without_correction(cell)))
     rate = {"noise_rate": cell.rate} if "noise_rate" in default_params(cell.method) else {}
     changes = {**rate, **cell.params, "seed": cell.seed, "device": device}
     return build_method(cell.method, dataset=dataset_name(cell.dataset), **changes)
@@ -281,13 +302,31 @@ def _attempt(batch: Batch) -> list[Result]:
 
 
 def _train(batch: Batch) -> list[Result]:
+    if reviews(batch.cells[0]):
+        return _review(batch)
     return _detect(batch) if detects(batch.cells[0]) else _classify(batch)
+
+
+def _review(batch: Batch) -> list[Result]:
+    """Audit one draw, and let a simulated reviewer answer by every strategy."""
+    clean = _dataset_of(batch)
+    first = batch.cells[0]
+    with _watched(resolve_device(batch.device)) as used:
+        draw = Draw.of(labels_of_cell(clean, first), clean, first.seed, batch.device)
+        scores = score_review(draw, batch.cells)
+    shared: dict[str, Any] = {
+        "seconds": used.seconds / len(batch.cells),
+        "batch": len(batch.cells),
+        "peak_bytes": used.peak_bytes,
+        **_about(batch.device),
+    }
+    return [Result(Record(cell, scores[cell], **shared)) for cell in batch.cells]
 
 
 def _detect(batch: Batch) -> list[Result]:
     """Train the out-of-fold models of one draw, and score every detector on their predictions."""
     first = batch.cells[0]
-    clean = _dataset(first.dataset)
+    clean = _dataset_of(batch)
     task = NodeTask.from_data(labels_of_cell(clean, first))
     setup = DetectionSetup.of(first)
     method = method_of(setup.model, batch.device)
@@ -312,7 +351,7 @@ def _detect(batch: Batch) -> list[Result]:
 
 
 def _classify(batch: Batch) -> list[Result]:
-    clean = _dataset(batch.cells[0].dataset)
+    clean = _dataset_of(batch)
     runs = list(batch.cells)
     if batch.shift:
         runs = list(dict.fromkeys([*runs, *map(_clean_twin, runs)]))
@@ -353,6 +392,12 @@ def _classify(batch: Batch) -> list[Result]:
 def _dataset(name: str) -> Data:
     known = dataset_name(name)
     return read_graph(name) if known is None else load_dataset(known)
+
+
+def _dataset_of(batch: Batch) -> Data:
+    """Return the dataset of a batch, with its trusted labels where there are any."""
+    data = _dataset(batch.cells[0].dataset)
+    return data if batch.trusted is None else batch.trusted.on(data)
 
 
 def _clean_twin(cell: Cell) -> Cell:
@@ -432,6 +477,8 @@ def _about(device: str) -> dict[str, Any]:
         "scikit-learn": sklearn.__version__,
         "numpy": np.__version__,
         "python": ".".join(platform.python_version_tuple()[:2]),
+        "threads": str(torch.get_num_threads()),  # equal bits need an equal number of them
+        "deterministic": str(torch.are_deterministic_algorithms_enabled()).lower(),
     }
     return {"machine": machine, "versions": versions}
 

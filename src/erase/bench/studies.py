@@ -1,5 +1,6 @@
 """STUDIES: which cells an experiment consists of, as data; or read from a TOML file."""
 
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from erase.bench.detection import (
     AUDIT,
     AUDIT_MODEL,
     DETECTING,
+    FEATURE_NOISE_DETECTORS,
     PLAIN_MODEL,
     RIVAL_MODEL,
     DetectionSetup,
@@ -30,6 +32,7 @@ from erase.bench.inductive import (
     without_drawn_nodes,
 )
 from erase.bench.records import Cell
+from erase.bench.review import REVIEWED, REVIEWER_ERRORS, REVIEWING, check_review, reviews
 from erase.bench.run import PROTOCOLS
 from erase.data.datasets import DATASETS, dataset_name
 from erase.data.noise import NOISES
@@ -47,8 +50,8 @@ class Grid:
         datasets: names in ``DATASETS``, or files that :func:`erase.data.files.read_graph` reads.
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
-        methods: names in ``METHODS``, or in ``DETECTING``, with their out-of-fold model as
-            ``judge`` among the params.
+        methods: names in ``METHODS``, in ``REVIEWING``, or in ``DETECTING``, with their
+            out-of-fold model as ``judge`` among the params.
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
         params: values to try of a method's parameters, by name; all combinations. The values of
@@ -112,6 +115,7 @@ class Study:
 
 
 BOTH = ("asymmetric", "symmetric")
+TWO_PROTOCOLS = ("paper", "honest")  # those with a split
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 HEAVY = (0.3, 0.4, 0.5)
 TEN_RUNS = ("erase", "ce")  # the others have five
@@ -124,7 +128,16 @@ CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is
 BEST = ("erase", "smoothed", "relabelling")  # without clean labels
 INDUCTIVE = ("erase", "ce", "relabelling", "smoothed")  # methods applied to unseen nodes
 UNSEEN_SHARE = 0.2
+REVIEW_STEPS = (0, 25, 50, 100, 200, 400)  # reviewed labels
+REVIEW_ERRORS = (0.0, 0.05)
 CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
+# Noise as people make it, the most realistic first, and class-conditional noise; with the rates at
+# which most labels of a class are still right.
+FEATURE_NOISES: tuple[tuple[Sequence[str], Sequence[float]], ...] = (
+    (("annotator",), (0.3, 0.1, 0.5)),
+    (("topology", "confidence", "instance", "symmetric"), (0.1, 0.3, 0.5)),
+    (("asymmetric",), (0.1, 0.3)),
+)
 
 
 def _main_table(datasets: Sequence[str], protocol: str) -> tuple[Grid, ...]:
@@ -323,6 +336,36 @@ STUDIES: dict[str, Study] = {
             )
         ),
     ),
+    "annotators": Study(
+        "wrong labels found where noise follows features or edges, every label of the graph given",
+        tuple(
+            Grid(
+                (*CITATION_GRAPHS, "computers", "cs", "debian"),
+                noises,
+                rates,
+                (detector,),
+                range(10),
+                ("all-labels",),
+                {name: (value,) for name, value in model.items()},
+            )
+            for noises, rates in FEATURE_NOISES
+            for detector, model in FEATURE_NOISE_DETECTORS
+        ),
+    ),
+    "review": Study(
+        "a simulated reviewer: what is right after a number of reviewed labels, by strategy",
+        (
+            Grid(
+                (*CITATION_GRAPHS, "computers"),
+                ("annotator",),
+                (0.3,),
+                REVIEWING,
+                range(10),
+                ("all-labels",),
+                {REVIEWED: REVIEW_STEPS, REVIEWER_ERRORS: REVIEW_ERRORS},
+            ),
+        ),
+    ),
     "corrected": Study(
         "methods on labels corrected by an audit; study honest has the labels as given",
         (
@@ -369,16 +412,16 @@ STUDIES: dict[str, Study] = {
                 (0.3,),
                 WITH_EPOCHS,
                 range(2),
-                tuple(PROTOCOLS),
+                TWO_PROTOCOLS,
                 {"epochs": (5,)},
             ),
-            Grid(("debian",), BOTH, (0.3,), WITHOUT_EPOCHS, range(2), tuple(PROTOCOLS)),
+            Grid(("debian",), BOTH, (0.3,), WITHOUT_EPOCHS, range(2), TWO_PROTOCOLS),
         ),
     ),
 }
 
 
-MAX_CELLS = 1_000_000
+MAX_CELLS = 100_000
 Names = str | Annotated[tuple[str, ...], Meta(min_length=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seed = Annotated[int, Meta(ge=0)]
@@ -407,7 +450,7 @@ class _GridFile(Struct, forbid_unknown_fields=True):
             noises,
             _listed(self.rates or 0.0),
             _listed(self.methods),
-            tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds,
+            range(self.seeds) if isinstance(self.seeds, int) else self.seeds,
             _listed(self.protocols),
             {name: _listed(values) for name, values in self.params.items()},
             _listed(self.labels_per_class),
@@ -427,6 +470,9 @@ def _listed(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+_LONG_KEY = re.compile(r"(?:[^\s.,=\[\]]+[ \t]*\.[ \t]*){20}")
+
+
 def read_study(name: str) -> Study:
     """Return a study by its name in `STUDIES`, or from a ``.toml`` file of the same shape.
 
@@ -436,7 +482,7 @@ def read_study(name: str) -> Study:
     """
     if name in STUDIES:
         return STUDIES[name]
-    path = Path(name)
+    path = Path(name) if isinstance(name, str) else Path()
     if path.suffix != ".toml":
         raise EraseError(
             "a study's name or a .toml file", repr(name), f"Studies: {', '.join(STUDIES)}."
@@ -444,9 +490,12 @@ def read_study(name: str) -> Study:
     if not path.is_file():
         raise EraseError("a .toml file", f"{name}, which is not there", "Check the path.")
     try:
-        file = convert(tomllib.loads(path.read_text(encoding="utf-8")), _StudyFile)
+        text = path.read_text(encoding="utf-8")
+        if _LONG_KEY.search(text):  # a parser takes the square of its length
+            raise EraseError(f"keys of at most 20 parts in {name}", "a longer one", "Correct it.")
+        file = convert(tomllib.loads(text), _StudyFile)
         grids = tuple(grid.to_grid() for grid in file.grid)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EraseError(f"TOML in {name}", str(error), "Correct the file.") from None
     except ValidationError as error:
         raise EraseError(f"a study in {name}", str(error), "Correct that field.") from None
@@ -501,7 +550,7 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
     """Raise an EraseError for the first of the `cells` that cannot be run."""
     registries: dict[str, Collection[str]] = {
         "noise": [*NOISES, "none"],
-        "method": [*METHODS, *DETECTING],
+        "method": [*METHODS, *DETECTING, *REVIEWING],
         "protocol": PROTOCOLS,
     }
     for cell in cells:
@@ -517,6 +566,9 @@ def check(study: Study, cells: Iterable[Cell]) -> None:
                 raise EraseError(
                     f"a {kind} among {', '.join(registry)}", repr(name), f"Correct the {kind}."
                 )
+        if reviews(cell):
+            check_review(cell)
+            continue
         check_drawn_nodes(cell)
         if scores_drawn_nodes(cell) and (study.shift or study.keep_embeddings):
             raise EraseError(

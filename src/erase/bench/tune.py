@@ -22,7 +22,7 @@ from sklearn.base import clone
 from torch_geometric.data import Data
 
 from erase.audit.report.drawing import Slice, slices
-from erase.bench.records import locked
+from erase.bench.records import check_regular, locked
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.files import read_json, write_json, write_table
 from erase.data.task import NodeTask, fingerprint
@@ -306,7 +306,7 @@ def _run(
     for model, task in zip(models, [*tasks] * (len(seeds) // len(tasks)), strict=True):
         nodes = task.val_index.numpy()
         predicted = model.predict_proba().argmax(1)[nodes]
-        shares.append(float(np.mean(predicted == task.y.numpy()[nodes])))
+        shares.append(float(np.mean(predicted == task.learning_labels.numpy()[nodes])))
     std = float(np.std(shares, ddof=1)) if len(shares) > 1 else 0.0
     return Trial(number, params, float(np.mean(shares)), std, time.perf_counter() - start)
 
@@ -423,6 +423,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 def _owned(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; mend what a killed one left of Optuna's journal."""
     path = folder / JOURNAL
+    check_regular(path)
     refusal = EraseError(
         f"{folder} to be free",
         "a folder that another `erase tune` is writing to",

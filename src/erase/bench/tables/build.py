@@ -15,6 +15,7 @@ from erase.bench.frame import (
     changes_to_preset,
     find_runs,
     finished,
+    plain_strings,
     run_frame,
     with_the_runs_of_variants,
 )
@@ -94,12 +95,13 @@ def build(name: str, records: Iterable[Record] | pd.DataFrame, protocol: str = "
     used = None if spec.any_protocol else protocol
     is_comparable = used in (None, "paper")
     kept = finished(runs, used)
-    cells = _layout(name, spec, used, kept)
-    if len(cells):
-        cells = _fill(cells, spec, kept, is_comparable)
-        changed = cells["has_changes"]
-    if cells.empty or not cells.loc[changed if changed.any() else slice(None), "runs"].any():
+    cells = _layout(name, spec, used, kept) if len(kept) else pd.DataFrame()
+    found = find_runs(kept, list(cells["wanted"])) if len(cells) else []
+    is_variant = cells["has_changes"] if found else ()
+    of_variants = [scores for scores, variant in zip(found, is_variant, strict=True) if variant]
+    if not any(of_variants or found):
         raise _nothing(name, spec, protocol, runs)
+    cells = _fill(cells, spec, found, is_comparable)
     paper = published().get(name)
     misprints = paper.notes if paper and is_comparable else ()
     closeness = _closeness(cells) if name in ("main", "arxiv") and is_comparable else ()
@@ -137,7 +139,7 @@ def _layout(name: str, spec: TableSpec, protocol: str | None, runs: pd.DataFrame
                 about = {"panel_number": number, "column": columns + i, "panel_measure": measure}
                 cells.append(about | {"panel": panel.title + of} | _cell(row, place, measure))
         columns += len(panel.places)
-    return pd.DataFrame(cells).assign(table=name, protocol=protocol)
+    return plain_strings(pd.DataFrame(cells)).assign(table=name, protocol=protocol)
 
 
 def _cell(row: Row, place: Place, panel_measure: str) -> dict[str, Any]:
@@ -146,6 +148,7 @@ def _cell(row: Row, place: Place, panel_measure: str) -> dict[str, Any]:
     kept, rate = place.labels_per_class, place.rate
     words = f"{place.noise} {rate:g}" if rate is not None else place.noise
     few = "" if kept is None else f" with {kept} labels a class"
+    changes = changes_to_preset(row.method, place.dataset, row.params)
     return {
         "place": place.label,
         "place_name": f"{dataset_label(place.dataset)} "
@@ -158,8 +161,8 @@ def _cell(row: Row, place: Place, panel_measure: str) -> dict[str, Any]:
         "row": row.key,
         "label": row.label,
         "is_sanity": row.sanity,
-        "changes": changes_to_preset(row.method, place.dataset, row.params),
-        "has_changes": bool(changes_to_preset(row.method, place.dataset, row.params)),
+        "changes": changes,
+        "has_changes": bool(changes),
         "measure": measure,
         "unit": MEASURES[measure].unit,
         "wanted": Wanted(measure, *where, row.method, row.params, kept, place.machine),
@@ -167,18 +170,16 @@ def _cell(row: Row, place: Place, panel_measure: str) -> dict[str, Any]:
 
 
 def _fill(
-    cells: pd.DataFrame, spec: TableSpec, runs: pd.DataFrame, is_comparable: bool
+    cells: pd.DataFrame, spec: TableSpec, found: Sequence[Runs], is_comparable: bool
 ) -> pd.DataFrame:
     """Return the cells with their means, published figures, ranks and comparisons."""
-    found = [
-        {run: MEASURES[wanted.score].shown(score) for run, score in scores.items()}
-        for wanted, scores in zip(
-            cells["wanted"], find_runs(runs, list(cells["wanted"])), strict=True
-        )
+    shown = [
+        {run: MEASURES[measure].shown(score) for run, score in scores.items()}
+        for measure, scores in zip(cells["measure"], found, strict=True)
     ]
     filled: list[dict[str, Any]] = [{}] * len(cells)
     for _, column in cells.groupby("column"):
-        values = [found[i] for i in column.index]
+        values = [shown[i] for i in column.index]
         if spec.same_runs:
             values = with_the_runs_of_variants(values, list(column["changes"]))
         for i, statistics in zip(column.index, _column(column, spec, values), strict=True):

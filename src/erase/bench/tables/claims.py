@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from erase.bench.detection import AUDIT, AUDIT_MODEL, DetectionSetup
+from erase.bench.detection import AUDIT, AUDIT_MODEL, MODEL, DetectionSetup
 from erase.bench.names import METHOD_NAMES
 from erase.bench.tables.measures import MEASURES
 from erase.bench.tables.numbers import signed
 
 NEAR = 0.1
-OURS = f"{AUDIT}:{AUDIT_MODEL['judge']}"
+OURS = f"{AUDIT}:{AUDIT_MODEL[MODEL]}"
 
 
 class TimesBest(NamedTuple):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
-from erase.bench.detection import AUDIT, AUDIT_MODEL, PLAIN_MODEL, RIVAL_MODEL
+from erase.bench.detection import AUDIT, AUDIT_MODEL, MODEL, PLAIN_MODEL, RIVAL_MODEL
 from erase.bench.frame import preset_of
 from erase.bench.names import (
     DETECTOR_NAMES,
@@ -129,8 +129,8 @@ _DETECTORS = tuple(  # the audit and its rivals, then the same with other models
     sorted(
         (
             Row(
-                f"{name}:{model['judge']}",
-                f"{label}, {METHOD_NAMES[model['judge']]} model",
+                f"{name}:{model[MODEL]}",
+                f"{label}, {METHOD_NAMES[model[MODEL]]} model",
                 name,
                 model,
                 sanity=(name == AUDIT) != (model is AUDIT_MODEL),
@@ -503,7 +503,7 @@ TABLES: dict[str, TableSpec] = {
         ),
         about=OURS,
         is_ranked=True,
-        any_protocol=True,
+        only_protocol="honest",
         claims=detection_claims,
         notes=(
             "No method sees a clean label. Training and validation labels are noisy, and all of "
