@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from erase.data.task import NodeTask
     from erase.errors import EraseError
     from erase.methods import ERASE, CrossEntropy, Relabelling, load_model
+    from erase.review import Reviews, next_to_review
 
 # Threads that wait for the next piece of work spin. GNU OpenMP lets them spin for so long that,
 # beside another busy process, they take the cores from the threads that have work: fits took 2 to
@@ -38,6 +39,7 @@ _HOMES = {
     "NodeTask": "erase.data.task",
     "Protocol": "erase.bench",
     "Relabelling": "erase.methods",
+    "Reviews": "erase.review",
     "TableOptions": "erase.data.tables",
     "audit": "erase.audit",
     "corrupt": "erase.data.noise",
@@ -47,6 +49,7 @@ _HOMES = {
     "load_audit": "erase.audit",
     "load_dataset": "erase.data.datasets",
     "load_model": "erase.methods",
+    "next_to_review": "erase.review",
     "read_graph": "erase.data.files",
     "write_folder": "erase.data.folder",
     "write_graph": "erase.data.files",
@@ -62,6 +65,7 @@ __all__ = [
     "NodeTask",
     "Protocol",
     "Relabelling",
+    "Reviews",
     "TableOptions",
     "__version__",
     "audit",
@@ -72,6 +76,7 @@ __all__ = [
     "load_audit",
     "load_dataset",
     "load_model",
+    "next_to_review",
     "read_graph",
     "write_folder",
     "write_graph",

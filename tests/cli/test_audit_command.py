@@ -1,8 +1,6 @@
 """`erase audit` and `erase fit --clean` as a user types them."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -14,13 +12,14 @@ import pytest
 import torch
 
 import erase
+import forked
 from command_line import NO_TABLE_OPTIONS, parsed
-from conftest import meaningless_graph, two_communities
 from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
 from erase.bench.detection import score_audit
 from erase.cli import main
 from erase.data.files import read_json, write_graph
 from erase.methods import METHODS
+from graphs import meaningless_graph, two_communities
 
 FILES = {"issues.csv", "labels_clean.csv", "summary.json", "report.html", "audit.safetensors"}
 QUICK = ["--method", "label-propagation", "--device", "cpu"]
@@ -52,11 +51,17 @@ def test_the_audit_is_written_as_files_people_can_open(
     pd.testing.assert_frame_equal(erase.load_audit(out).issues, found.issues)
     printed = capsys.readouterr()
     assert "90 given labels of 120 nodes" in printed.out
-    assert f"{100 * found.decision.noise_rate.value:.1f}%" in printed.out
-    rate, known = found.decision.noise_rate, found.decision.agreement
-    assert f"(90 % interval: {rate.low:.1%} to {rate.high:.1%})" in printed.out
+    share, known = found.decision.at_least, found.decision.agreement
+    first, second, third, *_ = printed.out.splitlines()
+    assert first.startswith("90 given labels of 120 nodes. Models that had not seen a label agree")
+    interval = f"(90 % interval {share.low:.1%} to {share.high:.1%})"
+    assert second == f"At least {share.value:.1%} of the labels are wrong {interval}."
+    rate = found.decision.noise_rate.value
+    assert third == f"If mistakes ignore the features: about {rate:.1%}."
+    assert f"to know: erase review {graph} --strategy random." in printed.out
     assert f"agree with {known.model:.1%} of the labels, the most common class with " in printed.out
-    assert f"{known.majority:.1%} (correlation {known.correlation:.2f}, " in printed.out
+    assert f"{known.majority:.1%}, neighbours' labels with {known.neighbours:.1%} " in printed.out
+    assert f"(correlation {known.correlation:.2f}, " in printed.out
     assert str(out / "report.html") in printed.out
     flagged = issues[issues["is_issue"]]["name"]
     assert all(name in printed.out for name in flagged.head(10))
@@ -198,8 +203,10 @@ def test_defaults() -> None:
         "folds": FOLDS,
         "max_false_alarms": 0.2,
         "all_labels": False,
+        "reviews": None,
         "noise": None,
         "parquet": False,
+        "safe_csv": False,
         "write_back": None,
         "seed": 0,
         "device": "auto",
@@ -241,8 +248,10 @@ def test_labels_that_cannot_be_audited_are_reported_as_such(
     known = erase.audit(meaningless_graph(), method="label-propagation").decision.agreement
     assert told["agreement"]["model"] == known.model
     printed = capsys.readouterr().out
-    assert printed.startswith(f"120 given labels of 120 nodes: {known}.\nThat may be chance.")
+    words = str(known)[1:]
+    assert printed.startswith(f"120 given labels of 120 nodes. M{words}.\nThat may be chance.")
     assert "are wrong (90 %" not in printed
+    assert "Confirm 50 labels" in printed
     assert "No label is suspicious enough" not in printed
     labels = pd.read_csv(out / "labels_clean.csv")
     assert not labels["changed"].any()
@@ -297,7 +306,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--folds", "1"], "at least 2 folds"),
+        (["--folds", "1"], "2 to 1,000 folds"),
         (["--max-false-alarms", "2"], "share from 0 to 1"),
         (["--seed", "-1"], "seed"),
     ],
@@ -365,9 +374,9 @@ def test_fit_on_corrected_labels_has_a_twin_in_python(graph: Path, tmp_path: Pat
     assert not np.allclose(saved.predict_proba(), plain, atol=1e-3)
 
 
-def test_the_installed_command_audits(graph: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "erase", "audit", str(graph), "--out", str(tmp_path / "out")]
-    done = subprocess.run([*command, *QUICK], capture_output=True, text=True, timeout=120)
+def test_the_command_audits_in_a_new_process(graph: Path, tmp_path: Path) -> None:
+    words = ["audit", str(graph), "--out", str(tmp_path / "out"), *QUICK]
+    done = forked.run(forked.COMMAND, *words)
     assert done.returncode == 0, done.stderr
     assert "given labels" in done.stdout
     assert {p.name for p in (tmp_path / "out").iterdir()} == FILES

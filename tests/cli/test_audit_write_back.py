@@ -8,9 +8,9 @@ import pytest
 
 import erase
 from cli.test_table_options import COLUMNS, QUICK, write_tables
-from conftest import meaningless_graph, two_communities
 from erase.cli import main
 from erase.data.folder import write_folder
+from graphs import meaningless_graph, two_communities
 
 LABEL, CODE = 0, 1
 
@@ -93,6 +93,7 @@ def test_a_parquet_table_keeps_its_types(folder: Path, tmp_path: Path) -> None:
     table["kind"] = table["kind"].astype("category")
     table["size, in m"] = table["size, in m"].astype("int8")
     table.to_parquet(folder / "nodes.parquet")
+    table = pd.read_parquet(folder / "nodes.parquet")
     (folder / "nodes.csv").unlink()
     target = tmp_path / "new" / "nodes.parquet"
     changed = audited(folder, target)

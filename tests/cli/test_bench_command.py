@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from conftest import two_communities
 from erase.bench import runner
 from erase.bench.records import Journal, read
 from erase.bench.studies import STUDIES
 from erase.cli import main
 from erase.data.datasets import DATASETS, DatasetSpec
 from erase.data.files import write_graph
+from graphs import two_communities
 
 STUDY = """
 [[grid]]
@@ -176,7 +176,7 @@ def test_options_reach_the_runner(options: list[str], monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("erase.bench.runner.run_cells", look)
     assert main(["bench", "own.toml", "--device", "cpu", *options]) == 0
-    expected = dict(vars(runner.Execution("cpu")), retry=False, progress=True)
+    expected = dict(vars(runner.Execution("cpu")), retry=False, progress=True, trusted={})
     if options:
         expected[options[0].removeprefix("--")] = int(options[1])
     assert seen == expected

@@ -8,6 +8,7 @@ import pytest
 
 from command_line import parsed
 from erase.cli import main
+from graphs import two_communities
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -15,16 +16,24 @@ def summary(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.parametrize("is_small", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_demo_writes_a_report_and_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_small: bool,
 ) -> None:
+    if is_small:
+        monkeypatch.setattr("erase.bench.demo.load_dataset", lambda name: two_communities())
     assert main(["demo", "--out", str(tmp_path), "--epochs", "3", "--device", "cpu"]) == 0
     assert "Training on the noisy labels" in (tmp_path / "report.html").read_text()
     told = summary(tmp_path)
     assert set(told["scores"]) == {"relabelling", "ERASE", "cross-entropy"}
     assert told["noise"] == "symmetric:0.4"
     printed = capsys.readouterr().out
-    assert f"made {told['audit']['mislabelled']} of 650 labels wrong" in printed
+    assert (
+        f"made {told['audit']['mislabelled']} of {60 if is_small else 650} labels wrong" in printed
+    )
     for row in told["scores"].values():
         assert f"{100 * row['test_accuracy']:.1f} %" in printed
 

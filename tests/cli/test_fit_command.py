@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import erase
+import forked
 from command_line import NO_TABLE_OPTIONS, parsed
-from conftest import two_communities
 from erase.bench import Protocol, given_labels, score
 from erase.cli import main
 from erase.cli.fit import _check_scale
@@ -27,6 +27,7 @@ from erase.data.files import read_json, write_graph
 from erase.data.folder import write_folder
 from erase.errors import EraseError
 from erase.methods import METHODS
+from graphs import two_communities
 
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 ERASE_SMALL = ["--method", "erase", *SMALL, "--set", "width=12"]
@@ -82,7 +83,7 @@ def test_fit_with_noise_reports_the_correction_rate(graph: Path, tmp_path: Path)
     noise = ["--noise", "symmetric:0.4", "--seed", "3", "--validation", "noisy"]
     assert main(["fit", str(graph), "--out", str(out), "--quiet", *noise, *ERASE_SMALL]) == 0
     told = summary(out)
-    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy"}
+    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy", "labels": "split"}
     clean = erase.read_graph(graph)
     given = erase.corrupt(clean, "symmetric", 0.4, seed=3, on="train+val")
     wrong = (given.y != clean.y) & clean.train_mask
@@ -177,6 +178,9 @@ def test_relabelling_is_fitted_unless_another_method_is_asked_for(
     assert main(["fit", str(graph), "--quiet", "--out", str(out), *asked]) == 0
     summary = read_json(out / "summary.json")
     assert summary["method"] == method
+    if asked == ["--clean"]:
+        audited = read_json(out / "audit" / "summary.json")
+        assert audited["settings"]["graph"] == str(graph)
     told = two_communities()
     labels = told.train_mask | told.val_mask if method == "Relabelling" else told.train_mask
     assert summary["labels_learnt"] == int(labels.sum())
@@ -202,7 +206,7 @@ def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:
     assert table["quality"].notna().tolist() == labelled.tolist()
     wrong = (noisy.y != clean.y).numpy() & labelled
     assert table["quality"][wrong].max() < table["quality"][labelled & ~wrong].median()
-    assert pd.read_csv(out / "history.csv").columns.tolist() == ["epoch", "loss"]
+    assert not (out / "history.csv").exists()  # there are no epochs
 
 
 def test_a_folder_is_fitted_by_the_method_of_every_graph(
@@ -212,22 +216,31 @@ def test_a_folder_is_fitted_by_the_method_of_every_graph(
     write_folder(two_communities(), folder)
     assert main(["fit", str(folder), "--out", str(out)]) == 0
     assert summary(out)["method"] == "Relabelling"
-    note = "Note: relabelling reads the whole folder into memory. A graph larger than the memory "
+    assert "into memory" not in capsys.readouterr().err  # it is read in parts
+    whole = ["fit", str(folder), "--out", str(out), "--method", "ce", "--set", "epochs=1"]
+    assert main(whole) == 0
+    note = "Note: ce reads the whole folder into memory. A graph larger than the memory "
     assert f"{note}needs --method erase --set batch_size=1000." in capsys.readouterr().err
-    monkeypatch.setattr("erase.cli.fit._memory", lambda: 1000)
-    assert main(["fit", str(folder), "--out", str(out)]) == 2
+    monkeypatch.setattr("erase.cli.fit.physical_memory", lambda: 1000)
+    assert main(whole) == 2
     assert "Train on samples of it: --method erase --set batch_size=1000." in (
         capsys.readouterr().err
     )
+    assert main(["fit", str(folder), "--out", str(out)]) == 2
+    assert "Use more machines, --set width=64, or samples" in capsys.readouterr().err
     sampled = [*ERASE_SMALL, "--set", "batch_size=20", "--set", "num_neighbors=2,2"]
     assert main(["fit", str(folder), "--out", str(out), *sampled]) == 0
     assert "Note: erase reads" not in capsys.readouterr().err
 
 
-def test_several_processes_need_a_method_that_samples() -> None:
+def test_several_processes_need_a_method_that_samples_or_shares_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _check_scale(erase.ERASE(), "debian", "erase", 2, Output(quiet=True))
+    _check_scale(erase.Relabelling(), "debian", "relabelling", 2, Output(quiet=True))
+    monkeypatch.setattr(erase.Relabelling, "shares_rows", False)
     with pytest.raises(EraseError, match="Use --method erase --set batch_size=1000"):
         _check_scale(erase.Relabelling(), "debian", "relabelling", 2, Output(quiet=True))
-    _check_scale(erase.ERASE(), "debian", "erase", 2, Output(quiet=True))
 
 
 def test_defaults() -> None:
@@ -241,11 +254,13 @@ def test_defaults() -> None:
         "method": "relabelling",
         "preset": None,  # reference
         "settings": [],
+        "reviews": None,
         "noise": None,
         "draw": None,  # redrawn
         "validation": None,  # clean, or noisy where it trains
         "clean": False,
         "resume": False,
+        "safe_csv": False,
         "precision": "float32",
         "deterministic": False,
         **NO_TABLE_OPTIONS,
@@ -280,7 +295,7 @@ def test_draw_validation_and_seed_reach_the_labels_and_the_method(
     noise = ["--noise", "symmetric:0.5", "--seed", "3", "--draw", draw, "--validation", validation]
     main(["fit", str(graph), "--method", "ce", "--out", str(out), "--quiet", *noise, *SMALL])
     told, clean = summary(out), erase.read_graph(graph)
-    assert told["protocol"] == {"noise": draw, "validation": validation}
+    assert told["protocol"] == {"noise": draw, "validation": validation, "labels": "split"}
     assert told["seed"] == 3
     given = given_labels(clean, "symmetric", 0.5, 3, Protocol(draw, validation))
     table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
@@ -309,6 +324,7 @@ def test_the_summary_tells_epochs_and_settings(graph: Path, tmp_path: Path) -> N
     main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *still])
     told = summary(out)
     assert (told["best_epoch"], told["epochs_run"]) == (1, 3)
+    assert told["threads"] == torch.get_num_threads()  # equal bits need an equal number of them
     assert (told["noise"], told["protocol"]) == (None, None)
     assert told["dropout"] == 0.0
     assert isinstance(told["dropout"], float)
@@ -438,7 +454,7 @@ def test_the_printed_table_names_each_share(
 
 
 @pytest.mark.parametrize("method", [[], ["--method", "ce", *SMALL]], ids=["relabelling", "ce"])
-def test_without_noise_nothing_is_said_of_wrong_and_right_labels(
+def test_without_noise_wrong_and_right_labels_are_not_reported(
     method: list[str], graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -507,7 +523,7 @@ FINISHED = ["--method", "ce", *SMALL, "--noise", "pair:0.2", "--quiet"]
         (["--set", "epochs=6"], "epochs 6 instead of 5"),
         (["--seed", "1"], "seed 1 instead of 0"),
         (["--noise", "pair:0.3"], "noise 'pair:0.3' instead of 'pair:0.2'"),
-        (["--validation", "noisy"], "'validation': 'noisy'} instead of {"),
+        (["--validation", "noisy"], "'validation': 'noisy', 'labels': 'split'} instead of {"),
         (["--draw", "fixed"], "protocol {'noise': 'fixed'"),
         (["--clean"], "clean True instead of False"),
     ],
@@ -676,17 +692,33 @@ def fit_command(graph: Path, out: Path, *more: str) -> list[str]:
     return command("fit", str(graph), "--out", str(out), "--device", "cpu", "--quiet", *size, *more)
 
 
-@pytest.mark.parametrize(
-    "death",
-    [
-        pytest.param(signal.SIGKILL, id="kill -9"),
-        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow),
-    ],
-)
-def test_a_killed_fit_resumes_to_the_same_result(
+def test_a_killed_fit_resumes_to_the_same_result(graph: Path, tmp_path: Path) -> None:
+    """No chance to clean up: what was on disk, whole, must be enough."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    size = ["--set", "epochs=120", "--set", "patience=120"]
+    words = ["fit", str(graph), "--quiet", *ERASE_SMALL, *size, "--out"]
+    often = {"ERASE_CHECKPOINT_SECONDS": "0"}
+    process = forked.start(forked.COMMAND, *words, str(broken), out=tmp_path, environment=often)
+    checkpoint = broken / "checkpoint.safetensors"
+    while not checkpoint.exists():
+        assert process.is_alive(), (tmp_path / "stderr").read_text()
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert checkpoint.exists()
+    assert not (broken / "summary.json").exists()
+    assert main([*words, str(broken), "--resume"]) == 0
+    assert not checkpoint.exists()
+    assert main([*words, str(whole)]) == 0
+    for name in ("predictions.csv", "history.csv", "embeddings.npy"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_the_installed_command_resumes_to_the_same_result(
     graph: Path, tmp_path: Path, death: signal.Signals
 ) -> None:
-    """No chance to clean up: what was on disk, whole, must be enough."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     often = os.environ | {"ERASE_CHECKPOINT_SECONDS": "0.05"}
     subprocess.run(fit_command(graph, whole), check=True)
@@ -710,3 +742,13 @@ def test_a_killed_fit_resumes_to_the_same_result(
     assert not checkpoint.exists()
     for name in ("predictions.csv", "history.csv", "embeddings.npy"):
         assert (broken / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_clean_prints_each_note_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = two_communities()
+    data.edge_weight = torch.ones(data.num_edges) * 2
+    write_graph(data, tmp_path / "g.npz")
+    fit = ["fit", str(tmp_path / "g.npz"), "--clean", "--device", "cpu"]
+    assert main([*fit, "--out", str(tmp_path / "out")]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Note: ")]
+    assert len(notes) == len(set(notes)) > 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from erase.audit import DETECTORS
+from erase.bench.run import PROTOCOLS
 from erase.cli import main
 from erase.cli.catalogue import FILE, catalogue, read_registries
 from erase.data.datasets import DATASETS
@@ -49,7 +50,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(
         ("encoders", ENCODERS),
         ("heads", HEADS),
         ("presets", {"reference": 0, "paper": 0, "relabelled": 0}),
-        ("protocols", {"paper": 0, "honest": 0}),
+        ("protocols", PROTOCOLS),
     ],
 )
 def test_lists_show_every_entry_of_a_registry_with_a_sentence(
@@ -69,7 +70,8 @@ def test_lists_name_the_paper_and_show_no_equation(
 ) -> None:
     main(["list", kind, "--json"])
     lines = json.loads(capsys.readouterr().out)
-    dated = {name for name, line in lines.items() if re.search(r" \(.+, (19|20)\d\d\): ", line)}
+    year = re.compile(r" \(.+, (\w+ )?(19|20)\d\d\): ")
+    dated = {name for name, line in lines.items() if year.search(line)}
     published = {"erase", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "label-propagation"}
     assert dated >= (published if kind == "methods" else set(lines))
     assert not [line for line in lines.values() if re.search("[=−·Σ^←₀]", line)]

@@ -11,10 +11,10 @@ import torch
 from torch_geometric.data import Data
 
 import erase
-from conftest import two_communities
 from erase.cli import main, predict
 from erase.data.folder import write_folder
 from erase.methods import METHODS
+from graphs import two_communities
 
 SMALL = ["--set", "hidden=16", "--set", "heads=2", "--set", "epochs=5", "--device", "cpu"]
 
@@ -82,6 +82,11 @@ def test_a_graph_needs_no_labels(model: Path, whole: Data, tmp_path: Path) -> No
     out = tmp_path / "out"
     assert main(["predict", str(model), str(tmp_path / "bare.pt"), "--out", str(out)]) == 0
     assert list(pd.read_csv(out / "predictions.csv")) == ["node", "predicted", "probability"]
+    folder = str(tmp_path / "folder")
+    assert main(["convert", str(tmp_path / "bare.pt"), folder, "--quiet"]) == 0
+    assert main(["predict", str(model), folder, "--out", str(tmp_path / "again")]) == 0
+    again = (tmp_path / "again" / "predictions.csv").read_text()
+    assert again == (out / "predictions.csv").read_text()
 
 
 def test_tables_are_read_by_the_contract_of_the_fit(tmp_path: Path) -> None:
@@ -120,6 +125,8 @@ def test_what_cannot_be_predicted_is_explained(
     assert not (out / "predictions.csv").exists()
     assert main(["predict", str(tmp_path / "other.npz"), str(tmp_path / "other.npz")]) != 0
     assert "safetensors" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "none.safetensors"), str(tmp_path / "other.npz")]) != 0
+    assert "expected a model file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -1,17 +1,20 @@
 """The options that say which column of a table is what, on every command that reads GRAPH."""
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import erase
-from conftest import two_communities
 from erase.cli import main, options
 from erase.data.files import read_json
 from erase.data.folder import write_folder
+from erase.errors import EraseError
+from graphs import two_communities
 
 CLASSES = ["apple", "pear", "plum"]
 COLUMNS = ["--id", "code", "--name", "title", "--label", "kind", "--source", "a", "--target", "b"]
@@ -23,7 +26,9 @@ CHOICES: list[tuple[list[str], dict[str, Any]]] = [
     (["--features", 'x0,"size, in m"'], {"features": ["x0", "size, in m"]}),
     (["--text", "part"], {"text": ["part"]}),
     (["--split", "part"], {"split": "part"}),
+    (["--trusted", "part"], {"trusted": "part"}),
     (["--weight", "strength"], {"weight": "strength"}),
+    (["--weight", "strength", "--no-weights"], {"weight": "strength", "no_weights": True}),
     (["--directed"], {"directed": True}),
     (["--merge-classes"], {"merge_classes": True}),
     (["--separator", ";"], {"separator": ";"}),
@@ -54,7 +59,10 @@ def write_tables(folder: Path, size: int = 40, separator: str = ";") -> Path:
 
 def arrays(file: Path) -> dict[str, Any]:
     with np.load(file) as content:
-        return {key: content[key].tolist() for key in content.files}
+        found = {key: content[key].tolist() for key in content.files}
+    contract = json.loads(found.pop("feature_contract", "{}"))
+    del contract["reading"]  # the options themselves
+    return found | {"contract": contract}
 
 
 @pytest.fixture
@@ -74,7 +82,8 @@ def test_each_option_is_the_argument_of_its_name(
     assert ours["node_ids"][:2] == ["n000", "n001"]
     assert ours == theirs
     erase.write_graph(erase.read_graph(folder, **columns), tmp_path / "plain.npz")
-    is_found = "separator" in chosen  # without the option
+    # the separator is found without the option, and weights are not read without theirs
+    is_found = "separator" in chosen or "no_weights" in chosen
     assert (arrays(tmp_path / "plain.npz") == ours) == is_found
 
 
@@ -131,12 +140,64 @@ def test_a_model_keeps_its_features(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = [str(folder), *COLUMNS, "--features", "x0,x1"]
-    assert main(["fit", *graph, *QUICK, "--out", str(tmp_path / "fit")]) == 0
+    smoothed = ["--method", "smoothed", *QUICK[2:]]
+    assert main(["fit", *graph, *smoothed, "--out", str(tmp_path / "fit")]) == 0
     predict = ["predict", str(tmp_path / "fit" / "model.safetensors")]
     new = ["--out", str(tmp_path / "new"), "--quiet"]
     assert main([*predict, *graph, *new]) == 0
     assert main([*predict, *graph[:-1], "x0", *new]) == 2
     assert "the features of the model (x0, x1); got --features x0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["smoothed", "label-propagation"])
+def test_a_model_reads_other_tables_with_the_options_of_its_fit(
+    method: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [*COLUMNS, "--weight", "strength", "--split", "part"]
+    fit = ["fit", str(folder), *told, "--method", method, "--device", "cpu", "--quiet"]
+    assert main([*fit, "--out", str(tmp_path / "fit")]) == 0
+    file = folder / "nodes.csv"
+    file.write_text("".join(f"{line};1\n" for line in file.read_text().splitlines()))
+    file.write_text(file.read_text().replace("x1;1", "x1;height", 1))
+    capsys.readouterr()
+    model, out = str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "new")
+    assert main(["predict", model, str(folder), "--out", out]) == 0
+    if method == "smoothed":
+        ignored = "Note: Columns that were not in the fit are ignored: 'height'."
+        assert ignored in capsys.readouterr().err
+    before = pd.read_csv(tmp_path / "fit" / "predictions.csv")
+    after = pd.read_csv(tmp_path / "new" / "predictions.csv")
+    columns = ["id", "name", "predicted"]
+    assert after[columns].equals(before[columns])
+    assert main(["predict", model, str(folder), "--id", "title", "--out", out]) == 2
+    assert "in the column 'a', row 0" in capsys.readouterr().err  # a given option counts
+    assert main(["predict", model, str(folder), "--label", "typo", "--out", out]) == 2
+    tables = tuple(pd.read_csv(folder / f"{name}.csv", sep=";") for name in ("nodes", "edges"))
+    fitted = erase.load_model(model)
+    assert fitted.predict(tables).tolist() == before["predicted"].tolist()
+    unlabelled = (tables[0].drop(columns=["kind", "part", "title"]), tables[1])
+    if method == "smoothed":
+        assert fitted.predict(unlabelled).tolist() == before["predicted"].tolist()
+        score = np.mean((before["predicted"] == tables[0]["kind"])[tables[0]["part"] == "test"])
+        assert fitted.score(tables) == pytest.approx(score)
+    with pytest.raises(EraseError, match="a column 'code'"):
+        fitted.predict((tables[0].drop(columns="code"), tables[1]))
+
+
+def test_edge_weights_can_be_ignored(folder: Path, tmp_path: Path) -> None:
+    weighted = ["--weight", "strength"]
+    fit = ["fit", str(folder), *COLUMNS, "--method", "smoothed", "--device", "cpu", "--quiet"]
+    for name, words in (("all", weighted), ("none", [*weighted, "--no-weights"]), ("bare", [])):
+        assert main([*fit, *words, "--out", str(tmp_path / name)]) == 0
+    found = {name: pd.read_csv(tmp_path / name / "predictions.csv") for name in ("none", "bare")}
+    assert found["none"].equals(found["bare"])
+    model = str(tmp_path / "none" / "model.safetensors")
+    assert main(["predict", model, str(folder), "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    graph = str(tmp_path / "g.npz")
+    assert main(["convert", str(folder), graph, *COLUMNS, *weighted, "--quiet"]) == 0
+    predict = ["predict", model, graph, "--out", str(tmp_path / "new"), "--quiet"]
+    assert main(predict) == 2
+    assert main([*predict, "--no-weights"]) == 0
 
 
 @pytest.mark.parametrize("command", ["fit", "audit", "convert", "tune"])
@@ -168,3 +229,26 @@ def test_what_cannot_be_names_the_option(
     assert main([command, graph, *target, *words]) == 2
     assert message in capsys.readouterr().err
     assert sorted(folder.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the columns 'kind', 'title', 'part', 'size, in m', 'x0', 'x1'"),
+        (["--separator", ","], "'kind;code;title;part;size'. Name what separates the columns: --s"),
+        ([*COLUMNS, "--weight", "strength"], "or ignore weights: --no-weights."),
+    ],
+    ids=["no label", "another separator", "a negative weight"],
+)
+def test_errors_name_options_and_nothing_of_python(
+    words: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edges = folder / "edges.csv"
+    edges.write_text(edges.read_text().replace("\n3;", "\n-3;"))
+    ends = [] if "--source" in words else ["--source", "a", "--target", "b", "--id", "code"]
+    target = folder.parent / "g.npz"
+    assert main(["audit", str(folder), *words, *ends, *QUICK, "--out", str(target)]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert message in line
+    assert "=" not in line
+    assert "NodeTask" not in line

@@ -1,7 +1,5 @@
 """``erase audit``."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +8,13 @@ import typer
 
 from erase.cli import options
 from erase.cli.catalogue import default
-from erase.cli.output import Output, audit_text, detection_text
+from erase.cli.output import Output, audit_text, detection_text, hold_folder
 from erase.cli.startup import starting
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from erase.audit import Audit
 
 
@@ -43,6 +43,7 @@ def audit_graph(
         bool,
         typer.Option("--all-labels", help="Ignore the splits: audit the labels of test nodes too."),
     ] = False,
+    reviews: options.Reviews = None,
     noise: Annotated[
         str | None,
         options.noise("Corrupt the labels first, and report how many errors were found."),
@@ -56,7 +57,8 @@ def audit_graph(
             metavar="FILE",
             show_default=False,
             help="Also write your nodes table with its label column corrected and nothing else "
-            "changed; labels that the audit removes are empty. FILE may be the table itself.",
+            "changed; labels that the audit removes are empty, and names that --merge-classes "
+            "merges get one spelling. FILE may be the table itself.",
         ),
     ] = None,
     precision: options.Precision = "float32",
@@ -64,6 +66,7 @@ def audit_graph(
     seed: options.Seed = 0,
     device: options.Device = "auto",
     out: Annotated[Path | None, options.target("out/GRAPH-audit")] = None,
+    safe_csv: options.SafeCsv = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     tables: dict[str, Any],
@@ -73,6 +76,7 @@ def audit_graph(
     Compares every given label with the prediction of a model that was not trained on it. Writes
     issues.csv (the labels, most suspicious first), labels_clean.csv, summary.json, report.html, a
     page to look through them, and audit.safetensors, which erase.load_audit reads in Python.
+    Started by torchrun, several processes audit one graph with relabelling; the first one writes.
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
@@ -81,52 +85,64 @@ def audit_graph(
         from erase.bench.detection import score_audit
         from erase.data.files import need_pyarrow, write_json
         from erase.data.splits import without_splits
-        from erase.data.task import NodeTask
+        from erase.methods.base import resolve_device
+        from erase.training.processes import joined, rank
 
-    output = Output(json, quiet)
-    nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
-    clean, name = options.load_graph(graph, tables)
-    if all_labels:
-        clean = without_splits(clean)
-    usual = [f"{key}={value}" for key, value in audit_params(method).items()]
-    model = options.method_from_options(method, preset, graph, [*usual, *settings], seed, device)
-    given = clean
-    if noise is not None:
-        given = given_labels(clean, *options.parse_noise(noise), seed, PROTOCOLS["honest"])
-    if parquet:
-        need_pyarrow()
-    task = NodeTask.of(given)
-    out = out or Path("out") / f"{name}-audit"
-    with _writable_folder(out):
+    with joined(resolve_device(device)):
+        output = Output(json, quiet or rank() > 0)
+        nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
+        clean, name = options.load_graph(graph, tables)
+        if all_labels:
+            clean = without_splits(clean)
+        clean = options.with_reviews(clean, reviews)
+        usual = [f"{key}={value}" for key, value in audit_params(method).items()]
+        model = options.method_from_options(
+            method, preset, graph, [*usual, *settings], seed, device
+        )
+        given = clean
+        if noise is not None:
+            given = given_labels(clean, *options.parse_noise(noise), seed, PROTOCOLS["honest"])
+        if parquet:
+            need_pyarrow()
+        task = model.read(given)
+        output.notes(task.notes)
+        out = out or Path("out") / f"{name}-audit"
+        if rank() == 0:
+            hold_folder(out)
         found = audit(
             task,
             method=model,
             folds=folds,
             max_false_alarms=max_false_alarms,
             seed=seed,
-            progress=not quiet,
+            progress=not output.quiet,
         )
-    found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
-    (out / "report.html").unlink(missing_ok=True)  # of an audit before
-    found.save(out, parquet=parquet)
-    summary = found.summary()
-    if task.hidden_labels:
-        hidden = f"{task.hidden_labels} labels of test nodes"
-        output.message(f"Note: {hidden} are not audited (--all-labels audits them).")
-    shown = [audit_text(found)]
-    if found.decision.agreement.is_informative:
-        shown.append(_issue_table(found))
-    if noise is not None:
-        summary |= {"noise": noise, "scores": score_audit(found, clean)}
-        write_json(summary, out / "summary.json")
-        shown.insert(1, detection_text(noise, summary["scores"]))
-    output.message("Writing the page …")
-    found.to_html(out / "report.html", name=name)
-    last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
-    output.report(summary, "\n\n".join(shown), last)
-    if write_back is not None and nodes is not None:
-        count = _write_back(found, nodes, write_back, tables, out)
-        output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
+        if rank() > 0:
+            return
+        found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
+        for old in ("summary.json", "report.html", "issues.parquet"):  # of an audit before
+            (out / old).unlink(missing_ok=True)
+        output.message("Writing the page …")
+        found.to_html(out / "report.html", name=name)
+        found.save(
+            out, parquet=parquet, safe_csv=safe_csv
+        )  # the summary is the last file of a finished audit
+        summary = found.summary()
+        if task.hidden_labels:
+            hidden = f"{task.hidden_labels} labels of test nodes"
+            output.message(f"Note: {hidden} are not audited (--all-labels audits them).")
+        shown = [audit_text(found)]
+        if found.decision.agreement.is_informative:
+            shown.append(_issue_table(found))
+        if noise is not None:
+            summary |= {"noise": noise, "scores": score_audit(found, clean)}
+            write_json(summary, out / "summary.json")
+            shown.insert(1, detection_text(noise, summary["scores"]))
+        last = f"Open {out / 'report.html'} in a browser; the list is in {out / 'issues.csv'}."
+        output.report(summary, "\n\n".join(shown), last)
+        if write_back is not None and nodes is not None:
+            count = _write_back(found, clean, nodes, write_back, tables, out)
+            output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
 
 
 def _table_to_correct(graph: str, target: Path, noise: str | None) -> Path:
@@ -146,9 +162,12 @@ def _table_to_correct(graph: str, target: Path, noise: str | None) -> Path:
 
 
 def _write_back(
-    found: "Audit", nodes: Path, target: Path, tables: dict[str, Any], out: Path
+    found: "Audit", graph: "Data", nodes: Path, target: Path, tables: dict[str, Any], out: Path
 ) -> int:
     """Write the nodes table with corrected labels; return how many changed."""
+    import numpy as np
+
+    from erase.data.labels import encode_labels
     from erase.data.write_back import Corrections, write_back
 
     if not found.decision.agreement.is_informative:
@@ -157,21 +176,11 @@ def _write_back(
             str(found.decision.agreement),
             f"Keep the labels, or label more nodes; the audit is in {out}.",
         )
-    changes = Corrections(found.given, found.clean_classes(), found.class_names)
+    # as the table has them: where only the trusted column has a class, the label is empty
+    labels = np.where(found.given >= 0, encode_labels(graph)[0].numpy(), -1)
+    merged = bool(tables.get("merge_classes"))
+    changes = Corrections(labels, found.clean_classes(), found.class_names, merged)
     return write_back(nodes, target, changes, found.node_ids or (), tables)
-
-
-@contextmanager
-def _writable_folder(folder: Path) -> Iterator[None]:
-    """Make `folder` before the work starts; take it away again where the input is refused."""
-    is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except EraseError:
-        if is_new:
-            folder.rmdir()
-        raise
 
 
 def _issue_table(found: "Audit", rows: int = 10) -> str:

@@ -1,7 +1,8 @@
 """``erase bench``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,10 @@ from erase.cli.catalogue import default
 from erase.cli.output import Output, interrupt_hint
 from erase.cli.startup import starting
 from erase.errors import EraseError
+
+if TYPE_CHECKING:
+    from erase.bench.records import Cell
+    from erase.bench.reviewed import TrustedLabels
 
 
 def run_study(
@@ -51,6 +56,7 @@ def run_study(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be run, and stop.")
     ] = False,
+    reviews: options.Reviews = None,
     device: options.Device = "auto",
     precision: options.Precision = "float32",
     deterministic: options.Deterministic = False,
@@ -76,6 +82,8 @@ def run_study(
     plan = read_study(study)
     cells = choose(plan.cells(), only)
     check(plan, cells)
+    trusted = _trusted_labels(cells, reviews)
+    cells = [trusted[c.dataset].reviewed(c) if c.dataset in trusted else c for c in cells]
     path = out or Path("out") / f"{Path(study).stem}.jsonl"
     if cluster and jobs > 1:
         raise EraseError("--jobs or --cluster", "both", "The cluster's workers are its jobs.")
@@ -92,7 +100,9 @@ def run_study(
         return 0
     execution = Execution(device, jobs, threads or 0, batch or 0, cluster)
     with interrupt_hint(lambda: "The same command continues."):
-        done = run_cells(plan, cells, path, execution, retry=retry, progress=not quiet)
+        done = run_cells(
+            plan, cells, path, execution, retry=retry, progress=not quiet, trusted=trusted
+        )
     ran, failed = len(cells) - done.found, len(done.failures)
     summary = {"found": done.found, "ran": ran, "failed": failed, "seconds": done.seconds}
     lines = [
@@ -102,6 +112,20 @@ def run_study(
     ]
     output.report(about | summary, "\n".join(lines), f"Records are in {path}.")
     return 1 if done.failures else 0
+
+
+def _trusted_labels(cells: "Sequence[Cell]", reviews: Path | None) -> "dict[str, TrustedLabels]":
+    """Return the labels of --reviews by dataset; all cells have to be of the dataset reviewed."""
+    if reviews is None:
+        return {}
+    from erase.bench.reviewed import TrustedLabels
+    from erase.review.store import read_reviews
+
+    with read_reviews(reviews) as found:
+        return {
+            name: TrustedLabels(*found.trusted_of(options.load_graph(name, {})[0]))
+            for name in dict.fromkeys(cell.dataset for cell in cells)
+        }
 
 
 def _count_table(counts: dict[str, dict[str, int]]) -> str:

@@ -19,6 +19,13 @@ def catalogue() -> dict[str, dict[str, Any]]:
     return content
 
 
+_GIVEN = {
+    "split": "",
+    "pool": ", training and validation labels pooled and divided anew",
+    "all": ", every label of the graph given",
+}
+
+
 def entries(kind: str) -> dict[str, str]:
     """Return the names of a kind, such as "methods", with a line about each."""
     found: dict[str, str] = catalogue()["lists"][kind]
@@ -68,6 +75,7 @@ def read_registries() -> dict[str, dict[str, Any]]:
         "figures": {name: f"{fig.summary} (study {fig.study})" for name, fig in FIGURES.items()},
         "protocols": {
             name: f"noise {protocol.noise}, validation labels {protocol.validation}"
+            + _GIVEN[protocol.labels]
             for name, protocol in PROTOCOLS.items()
         },
     }

@@ -40,6 +40,7 @@ def convert_graph(
     """
     with starting():
         from erase.data.datasets import DATASETS, dataset_name, load_dataset, write_dataset
+        from erase.data.fields import field
         from erase.data.files import read_graph, write_graph
         from erase.data.folder import write_folder
 
@@ -64,10 +65,10 @@ def convert_graph(
     written = read_graph(target)
     files = [target] if target.is_file() else target.iterdir()
     counts = {
-        "nodes": written.y.shape[0],
+        "nodes": written.num_nodes,
         "edges": written.num_edges,
         "features": written.x.shape[1] if "x" in written else 0,
-        "classes": len(written.class_names),
+        "classes": len(field(written, "class_names") or ()),
     }
     size, seconds = sum(file.stat().st_size for file in files), time.perf_counter() - start
     summary = {

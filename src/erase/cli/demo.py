@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, detection_text, score_table
+from erase.cli.output import Output, detection_text, hold_folder, score_table
 from erase.cli.startup import starting
 
 
@@ -30,6 +30,7 @@ def demo(
         from erase.bench.demo import run_demo
 
     output = Output(json, quiet)
+    hold_folder(out)
     summary = run_demo(out, rate=rate, seed=seed, device=device, epochs=epochs, progress=not quiet)
     found = detection_text(summary["noise"], summary["audit"])
     text = f"{found}\n\n{score_table(summary['scores'])}"

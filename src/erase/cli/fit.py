@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from json import dumps, loads
-from os import sysconf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output, audit_text, interrupt_hint, score_table
+from erase.cli.output import Output, audit_text, hold_folder, interrupt_hint, score_table
 from erase.cli.startup import starting
+from erase.data.limits import physical_memory
 from erase.errors import EraseError
 from erase.version import __version__
 
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
 
 _RESULTS = ("predictions.csv", "history.csv", "embeddings.npy", "model.safetensors")
 # what a summary repeats of the audit of --clean
-_AUDITED = ("labels", "agreement", "noise_rate", "flagged", "wrong", "cannot_tell")
+_AUDITED = (
+    "agreement",
+    "labels",
+    "at_least",
+    "noise_rate",
+    "assumption",
+    "flagged",
+    "wrong",
+    "cannot_tell",
+)
 
 
 @options.takes_tables
@@ -47,6 +57,7 @@ def fit_method(
         ),
     ] = None,
     settings: options.Settings,
+    reviews: options.Reviews = None,
     noise: Annotated[
         str | None,
         options.noise("Corrupt the labels first, and compare the predictions with the clean ones."),
@@ -85,19 +96,23 @@ def fit_method(
     seed: options.Seed = 0,
     device: options.Device = "auto",
     out: Annotated[Path | None, options.target("out/GRAPH-METHOD")] = None,
+    safe_csv: options.SafeCsv = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     tables: dict[str, Any],
 ) -> None:
     """Train a method on a graph, and save its predictions.
 
-    Writes predictions.csv, embeddings.npy, history.csv, model.safetensors and summary.json. In
-    predictions.csv, use the column predicted for new and unlabelled nodes, and corrected for
-    labelled ones: it takes the given label into account. Started by torchrun, several processes
-    train one model, of a method with batch_size; the first one writes and prints.
+    Writes predictions.csv, embeddings.npy, model.safetensors, summary.json and, of a method with
+    epochs, history.csv. In predictions.csv, use the column predicted for new and unlabelled nodes,
+    and corrected for labelled ones: it takes the given label into account. Started by torchrun,
+    several processes train one model, of a method with batch_size, or of relabelling, smoothed or
+    label-propagation; the first one writes and prints.
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
+        import torch
+
         from erase.bench import Protocol, given_labels, score
         from erase.data.files import write_json
         from erase.data.task import NodeTask
@@ -109,6 +124,7 @@ def fit_method(
             raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
         output = Output(json, quiet or rank() > 0)
         truth, graph_name = options.load_graph(graph, tables)
+        truth = options.with_reviews(truth, reviews)
         if preset not in (None, "reference") and method != "erase":
             raise EraseError(
                 f"--preset with --method erase, not {method}",
@@ -133,6 +149,8 @@ def fit_method(
         out = out or Path("out") / f"{graph_name}-{method}"
         checkpoint = out / "checkpoint.safetensors"
         task = NodeTask.of(given)
+        if task.num_trusted:
+            output.message(f"{task.num_trusted} of the labels are trusted.")
         asked = {
             "graph": graph,
             "tables": tables or None,
@@ -148,9 +166,9 @@ def fit_method(
                 "Without --resume it is made anew."
             )
             return
-        out.mkdir(parents=True, exist_ok=True)  # fails before training where it cannot be written
         resume = resume or was_restarted()
         if rank() == 0:
+            hold_folder(out)  # fails before training where it cannot be written
             (out / "summary.json").unlink(missing_ok=True)  # a folder without it is unfinished
             if not resume:
                 checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
@@ -162,9 +180,13 @@ def fit_method(
 
         with interrupt_hint(hint):
             found: Audit | None = None
+            output.notes(task.notes)
+            shown = task.notes
             if clean:
                 found = _audited(task, graph, seed, device, out, output)
-                task = NodeTask.of(found.clean_graph(given))
+                task, shown = NodeTask.of(found.clean_graph(given)), found.notes
+            task = model.read(task)
+            output.notes(note for note in task.notes if note not in shown)
             start = time.perf_counter()
             model.fit(task, checkpoint=checkpoint, resume=resume, progress=not output.quiet)
             seconds = time.perf_counter() - start
@@ -175,8 +197,10 @@ def fit_method(
             summary: dict[str, Any] = {
                 **asked,
                 "device": str(resolve_device(model.device)),
+                "threads": torch.get_num_threads(),  # equal bits need an equal number of them
                 "clean": None if found is None else {k: found.summary()[k] for k in _AUDITED},
                 "labels_learnt": int((task.y >= 0).sum()),
+                **({"trusted_labels": task.num_trusted} if task.num_trusted else {}),
                 "best_epoch": model.best_epoch_,
                 "epochs_run": len(model.history_),
                 "scores": scores,
@@ -184,7 +208,7 @@ def fit_method(
                 "seconds": seconds,
                 "version": __version__,
             }
-            _write_results(model, truth, given, found, out)
+            _write_results(model, truth, given, found, out, safe_csv=safe_csv)
             write_json(summary, out / "summary.json")
             checkpoint.unlink(missing_ok=True)
             last = (
@@ -198,19 +222,28 @@ def _check_scale(
     model: "NodeClassifier", graph: str, method: str, processes: int, output: Output
 ) -> None:
     """Refuse, or note, a method that needs the whole graph where it may be too large for that."""
-    from erase.data.folder import is_folder
+    from erase.data.folder import folder_nodes, is_folder
 
-    remedy = "--method erase --set batch_size=1000"
-    if processes > 1 and "batch_size" not in model.get_params(deep=False):
+    remedy, params = "--method erase --set batch_size=1000", model.get_params(deep=False)
+    if processes > 1 and not model.shares_rows and "batch_size" not in params:
         raise EraseError(
             "a method that several processes can train", f"--method {method}", f"Use {remedy}."
         )
-    if not is_folder(graph) or model.get_params(deep=False).get("batch_size"):
+    if not is_folder(graph) or params.get("batch_size"):
         return
-    size = sum(file.stat().st_size for file in Path(graph).iterdir())
-    if size > _memory():
+    size, memory = sum(file.stat().st_size for file in Path(graph).iterdir()), physical_memory()
+    if model.shares_rows:  # the folder is read in parts, but for the edges
+        held = 8 * folder_nodes(graph) * params.get("width", 0)
+        if held > memory * processes:
+            raise EraseError(
+                f"reduced features that fit into {memory / 1e9:.0f} GB of memory",
+                f"{held / 1e9:.0f} GB",
+                f"Use more machines, --set width=64, or samples of the graph: {remedy}.",
+            )
+        return
+    if size > memory:
         raise EraseError(
-            f"a graph that fits into {_memory() / 1e9:.0f} GB of memory, for --method {method}",
+            f"a graph that fits into {memory / 1e9:.0f} GB of memory, for --method {method}",
             f"a folder of {size / 1e9:.0f} GB",
             f"Train on samples of it: {remedy}.",
         )
@@ -229,11 +262,6 @@ def _graph_digest(task: "NodeTask", truth: "Data") -> str:
     digest = sha256(fingerprint([task]).encode())
     digest.update(y.numpy().tobytes() + repr((class_names, values.tolist())).encode())
     return digest.hexdigest()
-
-
-def _memory() -> int:
-    """Return the bytes of memory that this machine has."""
-    return sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
 
 
 def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) -> None:
@@ -271,6 +299,7 @@ def _audited(
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
     found = audit(task, method=model, seed=seed, progress=not output.quiet)
+    found = replace(found, settings={"graph": graph, **found.settings})
     found.save(out / "audit")
     if not found.decision.agreement.is_informative:
         raise EraseError(
@@ -283,7 +312,13 @@ def _audited(
 
 
 def _write_results(
-    model: "NodeClassifier", truth: "Data", given: "Data", found: "Audit | None", out: Path
+    model: "NodeClassifier",
+    truth: "Data",
+    given: "Data",
+    found: "Audit | None",
+    out: Path,
+    *,
+    safe_csv: bool,
 ) -> None:
     """Write predictions, history, embeddings and the model."""
     import numpy as np
@@ -293,9 +328,10 @@ def _write_results(
 
     for name in _RESULTS:  # of a run before: one that is killed leaves no mixture
         (out / name).unlink(missing_ok=True)
-    write_table(_predictions(model, truth, given, found), out / "predictions.csv")
-    columns = None if model.history_ else ["epoch", "loss"]  # some methods have no epochs
-    write_table(pd.DataFrame(model.history_, columns=columns), out / "history.csv")
+    predictions = _predictions(model, truth, given, found)
+    write_table(predictions, out / "predictions.csv", safe_csv=safe_csv)
+    if model.history_:  # some methods have no epochs
+        write_table(pd.DataFrame(model.history_), out / "history.csv")
     with atomic_write(out / "embeddings.npy", "wb") as file:
         np.save(file, model.transform(copy=False))
     model.save(out / "model.safetensors")

@@ -87,6 +87,15 @@ Graph = Annotated[
         "Parquet).",
     ),
 ]
+Reviews = Annotated[
+    Path | None,
+    typer.Option(
+        "--reviews",
+        metavar="FILE",
+        show_default=False,
+        help="Trust these decisions: a database of `erase review`, or a CSV file it exported.",
+    ),
+]
 Settings = Annotated[list[str], repeated("--set", "KEY=VALUE", "Set a parameter of the method.")]
 Preset = Annotated[str, choice("presets", "Preset of ERASE")]
 ProtocolName = Annotated[str, choice("protocols", "Protocol of the records to use")]
@@ -98,6 +107,13 @@ Seed = Annotated[int, typer.Option(help="Random seed.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="In CSV files, put a ' before text that a spreadsheet would take for a formula.",
+    ),
+]
 Precision = Annotated[
     Literal["float32", "tf32"],
     typer.Option(
@@ -119,12 +135,14 @@ _TABLE_OPTIONS: dict[str, tuple[str | None, str]] = {  # None as metavar: a flag
     "id": ("COLUMN", "ids of the nodes, which the edges refer to."),
     "name": ("COLUMN", "names for people."),
     "label": ("COLUMN", "the class; empty where unknown."),
+    "trusted": ("COLUMN", "the class that a person confirmed or corrected; empty elsewhere."),
     "features": ("A,B,…", "columns to use as features; '' uses none."),
     "text": ("A,B,…", "columns to read as text."),
     "split": ("COLUMN", "train, val, test or empty."),
     "source": ("COLUMN", "where an edge starts."),
     "target": ("COLUMN", "where an edge ends."),
     "weight": ("COLUMN", "weights of the edges."),
+    "no_weights": (None, "ignore edge weights; also those of other graphs."),
     "separator": ("CHARACTER", "between the columns of a CSV; \\t is a tab."),
     "directed": (None, "keep which direction of an edge was given."),
     "strict": (None, "refuse missing feature values instead of filling them."),
@@ -223,15 +241,17 @@ def load_graph(
     Args:
         name: GRAPH.
         tables: the given options on tables.
-        contract: what makes the features of tables; None: they are made from the tables themselves.
+        contract: what tables are read by; None: features are made from the tables themselves.
     """
     from erase.data.datasets import DATASETS, dataset_name, load_dataset
     from erase.data.files import read_graph
     from erase.data.folder import is_folder
+    from erase.data.parts import recover
 
     if (known := dataset_name(name)) is not None:
         refuse_tables(tables, f"the dataset {known!r}, which has no tables")
         return load_dataset(known), known
+    recover(Path(name))
     if not Path(name).exists() and not Path(name).suffix:
         raise EraseError(
             "a dataset's name or a file",
@@ -241,9 +261,10 @@ def load_graph(
     path = Path(name)
     has_tables = (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
     chosen = dict(tables)
-    if contract and contract.columns and has_tables:
+    if contract and has_tables:
         wanted = {column.name for column in contract.columns}
-        if "features" in tables and {*tables["features"], *tables.get("text", ())} != wanted:
+        chosen_features = {*tables.get("features", ()), *tables.get("text", ())}
+        if wanted and "features" in tables and chosen_features != wanted:
             raise EraseError(
                 f"the features of the model ({', '.join(sorted(wanted))})",
                 f"--features {','.join(tables['features'])}",
@@ -251,6 +272,16 @@ def load_graph(
             )
         chosen["contract"] = contract
     return read_graph(path, **chosen), path.resolve().stem
+
+
+def with_reviews(graph: "Data", reviews: Path | None) -> "Data":
+    """Return the graph with the trusted labels of --reviews FILE."""
+    if reviews is None:
+        return graph
+    from erase.review.store import read_reviews
+
+    with read_reviews(reviews) as found:
+        return found.apply(graph)
 
 
 def refuse_tables(tables: Mapping[str, Any], got: str) -> None:

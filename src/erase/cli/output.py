@@ -2,13 +2,31 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from erase.audit import Audit
+
+
+_HELD = ExitStack()  # output folders of the command that runs
+
+
+def hold_folder(folder: Path) -> None:
+    """Make an output folder, and keep other commands from it until this one ends."""
+    from erase.data.parts import locked_folder
+
+    _HELD.enter_context(locked_folder(folder))
+
+
+@contextmanager
+def held_folders() -> Iterator[None]:
+    """Release the folders that a command holds when the block ends."""
+    with _HELD:
+        yield
 
 
 @dataclass(frozen=True)
@@ -27,6 +45,11 @@ class Output:
         """Print a message to stderr."""
         if not self.quiet:
             print(text, file=sys.stderr)
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Print notes on a graph to stderr."""
+        for note in notes:
+            self.message(f"Note: {note}")
 
     def report(self, summary: Mapping[str, Any], text: str, last: str) -> None:
         """Print a result: the summary as JSON, or `text`, an empty line and the `last` line."""
@@ -107,22 +130,28 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def audit_text(found: "Audit") -> str:
     """Return how well the labels are predicted, how many are wrong and how many are flagged."""
-    summary, rate, agreement = found.summary(), found.decision.noise_rate, found.decision.agreement
+    from erase.audit.statements import agreement_sentence, false_alarms, wrong_share_sentences
+
+    summary = found.summary()
+    known = wrong_share_sentences(found.decision, found.settings.get("graph"))
     labels = f"{summary['labels']} given labels of {summary['nodes']} nodes"
-    if not agreement.is_informative:
-        return (
-            f"{labels}: {agreement}.\nThat may be chance. The audit cannot tell how many of these "
-            "labels are wrong, nor which, and flags none."
+    if "trusted" in summary:
+        labels += f", {summary['trusted']} of them beside a trusted one"
+    lines = [f"{labels}. {agreement_sentence(found.decision.agreement)}"]
+    if not found.decision.agreement.is_informative:
+        lines.append(
+            "That may be chance. The audit cannot tell which labels are wrong, and flags none."
         )
-    words = str(agreement)
-    return (
-        f"{labels}: {rate.value:.1%} are wrong "
-        f"(90 % interval: {rate.low:.1%} to {rate.high:.1%}).\n"
-        f"{words[0].upper()}{words[1:]}.\n"
+        return "\n".join([*lines, *known])
+    lines += known
+    if not summary["flagged"]:
+        return "\n".join([*lines, "None is flagged."])
+    lines.append(
         f"{summary['flagged']} are flagged: {summary['wrong']} with another label to suggest, "
         f"{summary['cannot_tell']} where one can't tell; "
-        f"{summary['expected_false_alarms']:.0%} of these alarms are expected to be false."
+        f"{false_alarms(found.decision)} of these alarms are expected to be false."
     )
+    return "\n".join(lines)
 
 
 def detection_text(noise: str, scores: dict[str, float]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output
+from erase.cli.output import Output, hold_folder
 from erase.cli.startup import starting
 from erase.version import __version__
 
@@ -37,6 +37,7 @@ def predict_graph(
     ] = False,
     device: options.Device = "auto",
     out: Annotated[Path | None, options.target("out/GRAPH-predicted")] = None,
+    safe_csv: options.SafeCsv = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     tables: dict[str, Any],
@@ -44,14 +45,15 @@ def predict_graph(
     """Predict the classes of a graph's nodes with a fitted model.
 
     The graph has the features of the fit: it may be the fitted one with new nodes and edges, or
-    share no node with it. Nothing is trained, and labels are not needed (label propagation spreads
+    share no node with it. Tables are read with the options of the fit, unless others are given.
+    Nothing is trained, and labels are not needed (label propagation spreads
     those of GRAPH). Writes predictions.csv and summary.json.
     """
     with starting():
         import numpy as np
 
         from erase.data.fields import field
-        from erase.data.files import atomic_write, write_json
+        from erase.data.files import atomic_write, csv_bytes, safe_cells, write_json
         from erase.methods import load_model
         from erase.methods.base import resolve_device
 
@@ -59,15 +61,17 @@ def predict_graph(
     output = Output(json, quiet)
     fitted = load_model(model).set_params(device=device)
     used = str(resolve_device(device))
-    data, name = options.load_graph(graph, tables, fitted.contract_)
+    data, name = options.load_graph(graph, tables, fitted.table_contract_)
+    output.notes(notes := list(field(data, "notes") or ()))
     out = out or Path("out") / f"{name}-predicted"
-    out.mkdir(parents=True, exist_ok=True)  # fails before predicting where it cannot be written
+    hold_folder(out)  # fails before predicting where it cannot be written
     probabilities = fitted.predict_proba(data)
     classes = list(fitted.class_names_)
+    (out / "summary.json").unlink(missing_ok=True)  # of a run before: written last
     with atomic_write(out / "predictions.csv", "wb") as file:
         for first, table in _tables(data, probabilities, classes, proba):
-            text = table.to_csv(index=False, header=first == 0, lineterminator="\n")
-            file.write(text.encode())
+            shown = safe_cells(table) if safe_csv else table
+            file.write(csv_bytes(shown, header=first == 0))
     counts = np.bincount(probabilities.argmax(1), minlength=len(classes))
     summary: dict[str, Any] = {
         "model": str(model),
@@ -78,7 +82,7 @@ def predict_graph(
         "nodes": len(probabilities),
         "predicted": dict(zip(classes, counts.tolist(), strict=True)),
         "mean_probability": float(probabilities.max(1).mean()),
-        "notes": list(field(data, "notes") or ()),
+        "notes": notes,
         "seconds": time.perf_counter() - start,
         "version": __version__,
     }
@@ -101,7 +105,7 @@ def _tables(
     import numpy as np
     import pandas as pd
 
-    from erase.data.fields import field
+    from erase.data.fields import field, written
 
     shown = np.array(classes, dtype=object)
     titles = {"id": field(data, "node_ids"), "name": field(data, "node_names")}
@@ -110,7 +114,9 @@ def _tables(
         nodes = range(first, first + len(rows))
         columns: dict[str, Any] = {"node": nodes}
         columns |= {
-            key: [given[i] for i in nodes] for key, given in titles.items() if given is not None
+            key: written([given[i] for i in nodes])
+            for key, given in titles.items()
+            if given is not None
         }
         columns["predicted"] = shown[rows.argmax(1)]
         columns["probability"] = rows.max(1)
