@@ -1,0 +1,58 @@
+"""A slice of `make fuzz` and `make crash`; each has thousands of cases more."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forked
+from fuzz.run import GROUPS
+from fuzz.ways_in import DRAWN
+from fuzz.ways_in import GROUPS as WAYS_IN
+
+TESTS = Path(__file__).parents[1]
+
+
+def module(*words: str, **variables: str) -> str:
+    """Run a module of the fuzzer, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        env=os.environ | {"PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_odd_input_ends_in_success_or_an_error_of_ours(tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+        "import json, pathlib, signal\n"
+        "from fuzz import worker, ways_in\n"
+        "ways_in.whole_files()\n"
+        "worker.limit_memory()\n"
+        "signal.signal(signal.SIGALRM, worker._too_slow)\n"
+        "for name in ways_in.GROUPS:\n"
+        "    found = worker.run_group(name, 6, 0, pathlib.Path(sys.argv[1]))\n"
+        "    print(json.dumps(found))\n"
+    )
+    done = forked.run(script, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(line) for line in done.stdout.splitlines() if '"cases"' in line]
+    assert [result["group"] for result in results] == list(WAYS_IN)
+    assert [finding for result in results for finding in result["findings"]] == []
+    assert sum(result["cases"] for result in results) >= 6 * len(WAYS_IN)
+
+
+def test_every_way_in_has_its_share() -> None:
+    assert set(GROUPS) == set(WAYS_IN) > set(DRAWN)
+
+
+@pytest.mark.slow
+def test_a_few_crashes() -> None:
+    assert "0 failed" in module("fuzz.crash", "--moments", "2", OMP_NUM_THREADS="1")
