@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from erase.bench.names import dataset_label
 from erase.bench.records import Cell, Record
@@ -10,7 +11,7 @@ from erase.bench.tables.build import NOT_HERE
 from grids import grid
 
 SHOWN = [study for study in STUDIES if study != "smoke"]
-LISTED_WITH_RECORDS = ("inductive",)  # only when some are here
+LISTED_WITH_RECORDS = ("annotators", "inductive", "review")  # only when some are here
 TF32 = ", TF32 products"
 _STALE = """\
 > Runs of {} here were made in TF32 by a version whose classifier lost digits in it: on
@@ -30,12 +31,11 @@ def runs_made(records: Mapping[str, Sequence[Record]]) -> str:
 
 
 def _runs_of(study: str, records: Sequence[Record]) -> list[str]:
-    planned = STUDIES[study].cells()
+    planned = _planned(study)
     protocols = dict.fromkeys(cell.protocol for cell in planned)
-    here = _finished(records)
     failed = sum(record.error is not None for record in records)
-    missing = [cell for cell in planned if cell not in here]
-    counts = [len(planned), len(planned) - len(missing), len(missing), failed]
+    missing = len(_missing(study, _finished(records)))
+    counts = [len(planned), len(planned) - missing, missing, failed]
     summary = STUDIES[study].summary
     if {cell.dataset for cell in planned} <= set(NOT_HERE):
         summary += ": data not available here"
@@ -43,8 +43,18 @@ def _runs_of(study: str, records: Sequence[Record]) -> list[str]:
     return [f"`{study}`", summary, names, *map(str, counts)]
 
 
+@cache
+def _planned(study: str) -> list[Cell]:
+    return STUDIES[study].cells()
+
+
 def _finished(records: Iterable[Record]) -> set[Cell]:
     return {record.cell for record in records if record.error is None}
+
+
+def _missing(study: str, here: set[Cell]) -> list[Cell]:
+    planned = _planned(study)
+    return [cell for cell in planned if cell not in here] if here else planned
 
 
 def gaps(records: Mapping[str, Sequence[Record]]) -> list[str]:
@@ -52,8 +62,7 @@ def gaps(records: Mapping[str, Sequence[Record]]) -> list[str]:
     lines = []
     for study in SHOWN:
         here = _finished(records.get(study, ()))
-        missing = [cell for cell in STUDIES[study].cells() if cell not in here]
-        if here and missing:
+        if here and (missing := _missing(study, here)):
             lines.append(f"- `{study}` lacks {len(missing)} runs: {_listed(missing)}.")
     return lines
 
@@ -74,8 +83,9 @@ def commands(records: Mapping[str, Sequence[Record]]) -> str:
     rows = []
     seen: set[str] = set()
     for study, of_study in records.items():
-        found = [record for record in of_study if record.to_json() not in seen]
-        seen |= {record.to_json() for record in found}
+        lines = {record.to_json(): record for record in of_study}
+        found = [record for line, record in lines.items() if line not in seen]
+        seen |= lines.keys()
         for machine in sorted({record.machine for record in found}):
             made = [record for record in found if record.machine == machine]
             hours = sum(record.seconds or 0 for record in made) / 3600

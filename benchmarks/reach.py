@@ -41,6 +41,7 @@ def scale_section(lines: Sequence[Line]) -> str:
         _million(lines_of("million", lines)),
         _growth(lines_of("growth", lines)),
         _ranks(lines_of("ranks", lines)),
+        _audits(lines),
     ]
     return "\n\n".join(["## Large graphs", WORDS, *filter(None, parts)]) if lines else ""
 
@@ -156,3 +157,44 @@ def _ranks(lines: Sequence[Line]) -> str:
         "faster two processes multiply matrices than one."
     )
     return f"{words}\n\n{grid(head, rows, numbers=range(1, len(head)))}" if rows else ""
+
+
+def _audits(lines: Sequence[Line]) -> str:
+    """Return the table of audits, of growth, of processes and of the usual way beside them."""
+    rows = []
+    for line in lines_of("audit", lines):
+        rows.append(_audit_row(f"{line['graph']}, all labels", line, line["scores"]["auroc"]))
+    for line in lines_of("audit-growth", lines):
+        title = f"{line['nodes']:,} nodes, {line['labelled']:.0%} labelled, out of a folder"
+        rows.append(_audit_row(title, line, line["scores"]["auroc"]))
+    for line in lines_of("audit-ranks", lines):
+        title = f"{line['nodes']:,} nodes, {line['processes']} processes of a thread"
+        rows.append(_audit_row(title, line, line["scores"]["auroc"]))
+    for line in lines_of("audit-beside", lines):
+        title = f"{line['graph']}: regression on two-hop features, cross-validated, and cleanlab"
+        rows.append(_audit_row(title, line, line["auroc"]))
+    head = [
+        "`erase audit`",
+        "seconds",
+        "processor seconds",
+        "GB of a process",
+        "AUROC",
+        "free cores",
+    ]
+    words = (
+        "Audits of `citations` graphs and of Cora with 30 % symmetric noise: the whole command. "
+        "The usual way is timed without reading the graph and without a report."
+    )
+    return f"{words}\n\n{grid(head, rows, numbers=range(1, len(head)))}" if rows else ""
+
+
+def _audit_row(title: str, line: Line, auroc: float) -> list[str]:
+    mark = " †" if line.get("beside_other_work") else ""
+    return [
+        title,
+        fixed(line["seconds"], 1) + mark,
+        fixed(line["processor_seconds"], 1),
+        fixed(line["peak_gigabytes"], 2),
+        fixed(100 * auroc, 1),
+        f"{line['free_cores_before']}",
+    ]

@@ -332,9 +332,12 @@ def _section(name: str, table: Table | None, runs: pd.DataFrame, protocol: str =
 def _stale_rows(name: str, table: Table, protocol: str, runs: pd.DataFrame) -> str:
     """Return a warning if the table would differ without its stale runs, see `is_stale`."""
     changed = []
+    of_table = runs["dataset"].isin(table.cells["dataset"])
+    if table.protocol is not None:
+        of_table &= runs["protocol"] == table.protocol
     for method in ("erase", "mcr2"):
-        fresh = runs[~(runs["is_stale"].astype(bool) & (runs["method"] == method))]
-        if len(fresh) < len(runs) and _build(name, fresh, protocol) != table:
+        stale = of_table & runs["is_stale"].astype(bool) & (runs["method"] == method)
+        if stale.any() and _build(name, runs[of_table & ~stale], protocol) != table:
             changed.append(METHOD_NAMES[method])
     return f"\n{stale_note(changed)}\n" if changed else ""
 

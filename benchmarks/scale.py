@@ -1,11 +1,12 @@
-"""Measure sampled training on large graphs: accuracy beside cross-entropy, time, memory, processes.
+"""Measure large graphs: sampled training, and the audit; accuracy, time, memory, processes.
 
     python benchmarks/scale.py [--only MEASURE …] [--nodes N] [--records FILE] [--graphs FOLDER]
                                [--shared]
 
-Graphs are made once, into FOLDER; every measurement is `erase fit` in processes of its own. A
-measurement that is among the records already is not made again, so that the same command continues.
-With `--shared` a record notes that other work ran on the machine at the same time.
+Graphs are made once, into FOLDER; every measurement is `erase fit` or `erase audit` in processes of
+their own. Those of the audit begin with "audit"; some of them need ERASE_DATA. A measurement that
+is among the records already is not made again, so that the same command continues. With `--shared`
+a record notes that other work ran on the machine at the same time.
 """
 
 import argparse
@@ -23,9 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 import erase
+from erase.data.datasets.citation_graphs import write_citations
 from erase.data.files import write_graph
+from erase.methods.relabelling.smoothing import FeatureMap
+from erase.nn.neighbours import nearest, nearly_nearest
 
 RECORDS = Path(__file__).parent / "records" / "scale.jsonl"
 ARXIV_NODES = 169_343
@@ -39,6 +44,52 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 with open(sys.argv[1], "a") as file:
     file.write(f"{int(peak) * 1024}\\n")
 sys.exit(status)
+"""
+
+# the command, its processor time, and the kernel's high-water mark of each process at its end
+AUDIT = """
+import re, sys, time
+from erase.cli import main
+status = main(sys.argv[2:])
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
+with open(sys.argv[1], "a") as file:
+    file.write(f"{int(peak) * 1024} {time.process_time()}\\n")
+sys.exit(status)
+"""
+
+# what one would do without this package: features of two hops, cross-validation, cleanlab
+USUAL_WAY = """
+import re, sys, time
+import numpy as np
+import scipy.sparse as sp
+from cleanlab.rank import get_label_quality_scores
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+import erase
+from erase.data.splits import without_splits
+name, options = sys.argv[1], eval(sys.argv[2])
+clean = without_splits(erase.load_dataset(name, **options))
+noisy = erase.corrupt(clean, "symmetric", 0.3, seed=0, on="train+val")
+start, used = time.perf_counter(), time.process_time()
+n = noisy.num_nodes
+row, column = noisy.edge_index.numpy()
+a = sp.csr_matrix((np.ones(len(row), np.float32), (row, column)), shape=(n, n)) + sp.eye(n)
+a = (sp.diags(1 / np.asarray(a.sum(1)).ravel()) @ a).tocsr().astype(np.float32)
+x = noisy.x
+if str(x.layout) == "torch.sparse_csr":
+    parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
+    x = sp.csr_matrix(parts, shape=x.shape)
+else:
+    x = sp.csr_matrix(x.numpy())
+x = sp.hstack([x, a @ x, a @ (a @ x)]).tocsr()
+given = noisy.y.numpy()
+model = LogisticRegression(C=1.0, max_iter=100)
+proba = cross_val_predict(model, x, given, cv=5, method="predict_proba")
+quality = get_label_quality_scores(given, proba)
+seconds, used = time.perf_counter() - start, time.process_time() - used
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+print(seconds, used, peak, roc_auc_score(given != clean.y.numpy(), -quality))
 """
 
 # what a core is free for
@@ -221,6 +272,164 @@ def by_processes(place: Place, method: str, processes: int) -> dict[str, Any]:
     return record | {"free_cores_before": free}
 
 
+# graphs of the audit: name and options of the dataset; "debian index" is of the size of Debian's
+# index, with as many sections and words, which is not at hand
+AUDITED: dict[str, tuple[str, dict[str, Any]]] = {
+    "cora": ("cora", {}),
+    "debian index": (
+        "citations",
+        {
+            "num_nodes": 63_436,
+            "num_edges": 200_000,
+            "num_classes": 58,
+            "num_features": 10_000,
+            "homophily": 0.6,
+            "class_exponent": 2.0,
+            "words_per_node": 7.0,
+        },
+    ),
+    "200k": ("citations", {"num_nodes": 200_000}),
+}
+
+
+def run_audit(
+    graph: str, *options: str, processes: int = 1, threads: int | None = None
+) -> dict[str, Any]:
+    """Run `erase audit`; return its time, processor time, memory of each process, and AUROC."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    free = free_cores()
+    with tempfile.TemporaryDirectory() as folder:
+        script, peaks, out = (Path(folder) / name for name in ("audit.py", "peaks", "out"))
+        script.write_text(AUDIT)
+        command = [sys.executable, *(torchrun if processes > 1 else []), str(script), str(peaks)]
+        command += ["audit", graph, "--out", str(out), "--device", "cpu", "--quiet"]
+        command += ["--noise", "symmetric:0.3", *options]
+        bound = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | bound)
+        seconds = time.perf_counter() - start
+        summary = json.loads((out / "summary.json").read_text())
+        ends = [tuple(map(float, line.split())) for line in peaks.read_text().splitlines()]
+    return {
+        "seconds": round(seconds, 1),
+        "audit_seconds": round(summary["seconds"], 1),
+        "processor_seconds": round(sum(used for _, used in ends), 1),
+        "peak_gigabytes": round(max(peak for peak, _ in ends) / 1e9, 3),
+        "labels": summary["labels"],
+        "scores": {key: round(value, 4) for key, value in summary["scores"].items()},
+        "free_cores_before": free,
+    }
+
+
+def citations_folder(place: Place, nodes: int, share: float | None = None) -> Path:
+    """Return the folder of a `citations` graph; `share` of its nodes trains, None: as usual."""
+    path = place.folder / (f"citations-{nodes}" + ("" if share is None else f"-{share}"))
+    if not path.exists():
+        split = {} if share is None else {"train_share": share, "val_share": 0.0}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_citations(path, num_nodes=nodes, **split)
+    return path
+
+
+def audits(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield audits of all labels: Cora, a graph of the size of Debian's index, 200,000 nodes."""
+    for graph, (name, options) in AUDITED.items():
+        if options.get("num_nodes", 0) <= place.nodes:
+            yield {"graph": graph}, partial(audit_of, place, name, options)
+
+
+def audit_of(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Audit all labels of a dataset, out of a file where it is generated."""
+    if not options:
+        return run_audit(name, "--all-labels")
+    path = place.folder / f"{name}-{options['num_nodes']}-{options.get('num_classes', 7)}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_graph(erase.load_dataset(name, **options), path)
+    return run_audit(str(path), "--all-labels")
+
+
+def audit_growth(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield audits out of folders at growing sizes, with a fifth of the labels and with all."""
+    for nodes, share in product((50_000, 200_000, 1_000_000), (0.2, 1.0)):
+        if nodes <= place.nodes:
+            yield {"nodes": nodes, "labelled": share}, partial(audit_share, place, nodes, share)
+
+
+def audit_share(place: Place, nodes: int, share: float) -> dict[str, Any]:
+    """Audit a part of the labels of a folder, or all."""
+    if share == 1.0:
+        return run_audit(str(citations_folder(place, nodes)), "--all-labels")
+    return run_audit(str(citations_folder(place, nodes, share)))
+
+
+def audit_ranks(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield the same audit by one process and by two, of a thread each."""
+    nodes = min(200_000, place.nodes)
+    for processes in (1, 2):
+        yield {"nodes": nodes, "processes": processes}, partial(audit_by, place, nodes, processes)
+
+
+def audit_by(place: Place, nodes: int, processes: int) -> dict[str, Any]:
+    """Audit with several processes."""
+    folder = str(citations_folder(place, nodes))
+    return run_audit(folder, "--all-labels", processes=processes, threads=1)
+
+
+def audit_beside(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield what one would do instead: regression on two-hop features, and cleanlab."""
+    for graph in ("cora", "200k"):
+        name, options = AUDITED[graph]
+        if options.get("num_nodes", 0) <= place.nodes:
+            yield {"graph": graph}, partial(usual_way, name, options)
+
+
+def usual_way(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return time, memory and AUROC of the usual way; it is given the graph in memory."""
+    free = free_cores()
+    command = [sys.executable, "-c", USUAL_WAY, name, repr(options)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, used, peak, auroc = map(float, done.stdout.split())
+    return {
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(used, 1),
+        "peak_gigabytes": round(peak / 1e9, 3),
+        "auroc": round(auroc, 4),
+        "free_cores_before": free,
+    }
+
+
+def neighbours(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield what the search by centres finds: words without clusters, and rows around points."""
+    for rows in ("words", "points"):
+        yield {"rows": rows, "nodes": min(60_000, place.nodes)}, partial(recall, rows, place.nodes)
+
+
+def recall(kind: str, most: int) -> dict[str, Any]:
+    """Return the share of the ten nearest that are found for 500 rows, and processor time."""
+    n = min(60_000, most)
+    if kind == "words":
+        words = erase.load_dataset("citations", num_nodes=n).x
+        columns = FeatureMap.fit(words, 256)
+        x = columns.reduce(columns.weigh(words))
+    else:
+        generator = torch.Generator().manual_seed(0)
+        points = torch.randn(200, 64, generator=generator)
+        own = torch.randint(200, (n,), generator=generator)
+        x = points[own] + 1.5 * torch.randn(n, 64, generator=generator)
+    some = torch.arange(0, n, n // 500)
+    start = time.process_time()
+    found, _ = nearly_nearest(x, 10)
+    used = time.process_time() - start
+    expected, _ = nearest(x, 10, of=some, positive=True)
+    hits = (found[some][:, :, None] == expected[:, None]).any(2)
+    return {
+        "width": x.shape[1],
+        "recall": round(float(hits.float().mean()), 3),
+        "processor_seconds": round(used, 1),
+    }
+
+
 def free_cores() -> float:
     """Return what two processes of a thread each multiply beside one alone; 2: both are free."""
 
@@ -239,6 +448,11 @@ MEASURES: dict[str, Measure] = {
     "million": million,
     "growth": growth,
     "ranks": ranks,
+    "audit": audits,
+    "audit-growth": audit_growth,
+    "audit-ranks": audit_ranks,
+    "audit-beside": audit_beside,
+    "neighbours": neighbours,
 }
 
 
