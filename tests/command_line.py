@@ -9,11 +9,13 @@ from erase.cli.app import app
 NO_TABLE_OPTIONS = {
     "table_weight": None,
     "table_separator": None,
+    "table_trusted": None,
     **dict.fromkeys(
         f"table_{name}"
         for name in ("id", "name", "label", "features", "text", "split", "source", "target")
     ),
-    **dict.fromkeys(("table_directed", "table_strict", "table_merge_classes"), False),
+    **dict.fromkeys(("table_no_weights", "table_directed"), False),
+    **dict.fromkeys(("table_strict", "table_merge_classes"), False),
 }
 
 

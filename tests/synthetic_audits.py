@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit, Decision, Estimate
+from erase.audit.decision import IGNORES_FEATURES
+from erase.audit.feature_noise import FeatureNoise
 
 CLASSES = (
     "games", "science", "sound", "graphics", "net", "web", "mail",
@@ -101,7 +103,10 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
         is_issue=is_issue,
         verdict=verdict,
         noise_rate=Estimate(noise, 0.8 * noise, 1.3 * noise),
-        agreement=Agreement(0.72, 0.11, 0.65, 0.05),
+        at_least=Estimate(0.8 * noise, 0.7 * noise, noise),
+        assumption=IGNORES_FEATURES,
+        feature_noise=FeatureNoise(4.5, 0.2, 1.2),
+        agreement=Agreement(0.72, 0.11, 0.65, 0.05, 0.64),
         transition=transition,
         transition_low=0.7 * transition,
         transition_high=np.minimum(1.3 * transition, 1),

@@ -3,18 +3,23 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from audit.report.test_audit_browser import NAMES
+import erase
+from browsers import NAMES
+from dependencies import Row, pins, problems, rows
+from release import examples
 
 ROOT = Path(__file__).parent.parent
-STEPS = re.findall(
-    r"^\s+- run: ([^#\n]+)",
-    (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"),
-    flags=re.MULTILINE,
-)
+WORKFLOWS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in (ROOT / ".github" / "workflows").glob("*.yml")
+}
+FIRST_JOB = WORKFLOWS["test"].partition("matrix:")[0]
+STEPS = re.findall(r"^\s+- run: ([^#\n]+)", FIRST_JOB, flags=re.MULTILINE)
 
 
 def test_the_workflow_runs_the_two_commands_of_the_readme() -> None:
@@ -45,3 +50,52 @@ def test_a_target_installs_what_it_needs(target: str, installs: list[str], tmp_p
     order = ["make", "--dry-run", target, f"VENV={tmp_path / 'venv'}"]
     shown = subprocess.run(order, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert re.findall(r"pip install .* (?:-e )?'?(torch|\.[^\s']*)", shown) == installs
+
+
+def test_workflows_run_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(WORKFLOWS) == {"test", "docs", "release", "fuzz"}
+    for name, text in WORKFLOWS.items():
+        used = set(re.findall(r"- run: make ([a-z-]+)", text))
+        assert used, name
+        assert used <= targets, name
+    assert "id-token: write" in WORKFLOWS["release"]
+
+
+def test_supported_versions_are_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    series = [each.rsplit(" ", 1)[-1] for each in project["classifiers"] if ":: 3." in each]
+    matrix = re.search(r"python: \[(.*)\]", WORKFLOWS["test"])
+    assert matrix is not None
+    assert re.findall(r"3\.\d+", matrix[1]) == series == ["3.11", "3.12", "3.13", "3.14"]
+    lowest = dict(re.findall(r"([a-z-]+)>=([\d.]+)", " ".join(project["dependencies"])))
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    newest = pins(ROOT / "constraints.txt")
+    for title, name in (
+        ("torch", "torch"),
+        ("PyTorch Geometric", "torch-geometric"),
+        ("scikit-learn", "scikit-learn"),
+        ("numpy", "numpy"),
+    ):
+        tested = ".".join(newest[name].split(".")[:2])
+        assert f"| {title} | {lowest[name]} | {tested} |" in page
+    assert f"TORCH={lowest['torch']}.0" in WORKFLOWS["test"]
+
+
+def test_dependencies_are_pinned_and_licensed() -> None:
+    assert problems(rows()) == []
+
+
+def test_a_missing_pin_or_a_foreign_licence_is_found() -> None:
+    wrong = problems([Row("nowhere", "1.0", "GPL-3.0", ("",))])
+    assert wrong == [
+        "nowhere has no pin in constraints.txt",
+        "nowhere has the licence 'GPL-3.0'",
+    ]
+
+
+def test_the_version_is_said_once() -> None:
+    assert f"version: {erase.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"## [{erase.__version__}]" in changes
+    assert examples().count("import erase") == 1

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import erase
+import forked
 
 
 def fresh(code: str, **variables: str) -> str:
@@ -23,8 +24,14 @@ def test_importing_loads_nothing_heavy() -> None:
     assert fresh(code) == "[]"
 
 
+def test_importing_changes_no_filter_of_warnings_for_others() -> None:
+    code = "import erase.methods, warnings; print('Sparse' in str(warnings.filters))"
+    done = forked.run(code)
+    assert done.stdout.strip() == "False", done.stderr
+
+
 HEAVY = ["torch", "torch_geometric", "sklearn", "pandas", "scipy", "matplotlib", "numpy"]
-COMMANDS = ("demo", "audit", "fit", "convert", "tune", "bench", "table", "figure", "list")
+COMMANDS = ("demo", "audit", "review", "fit", "convert", "tune", "bench", "table", "figure", "list")
 KINDS = ("methods", "detectors", "datasets", "noises", "encoders", "heads", "presets", "studies",
          "tables", "figures", "protocols")  # fmt: skip
 LIGHT = [
@@ -52,12 +59,13 @@ print("light")
 @pytest.mark.parametrize("words", [["--help"], ["list", "methods"], ["fit", "--help"]])
 def test_help_and_lists_start_at_once(words: list[str]) -> None:
     """A third of a second on an idle machine; torch alone takes several."""
-    seconds = []
-    for _ in range(5):
+
+    def seconds() -> float:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-m", "erase", *words], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 3
+        return time.perf_counter() - start
+
+    assert any(seconds() < 3 for _ in range(5))  # another program may slow one down
 
 
 def test_every_public_name_is_there_when_asked_for() -> None:
@@ -81,7 +89,7 @@ def test_what_the_user_says_about_waiting_threads_stands(variable: str) -> None:
 
 def test_the_setting_is_in_time_for_torch() -> None:
     """The OpenMP library that torch loads reads it: GNU's prints what it read."""
-    code = "import erase; erase.ERASE; import torch; torch.ones(1 << 20).sum()"
+    code = "import erase; import torch; torch.ones(1 << 20).sum()"
     environment = {"OMP_DISPLAY_ENV": "VERBOSE"}
     kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     told = subprocess.run(
@@ -110,4 +118,5 @@ graph.y = [u // 12 for u in nodes[:-1]] + [0]
 found = erase.audit(graph, method="label-propagation", folds=3, max_false_alarms=0.5)
 print(len(found.issues), next(iter(inspect.signature(erase.audit).parameters)))
 """
-    assert fresh(code) == "24 graph"
+    done = forked.run(code)
+    assert done.stdout.strip() == "24 graph", done.stderr
