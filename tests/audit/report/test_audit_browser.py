@@ -415,7 +415,7 @@ def test_following_neighbours_and_going_back(
     page.wait_for_selector("dialog[open]")
     page.get_by_role("button", name="Close").click()
     page.wait_for_selector("dialog[open]", state="hidden")
-    assert page.url.endswith("#labels")
+    page.wait_for_url(re.compile("#labels$"))
 
 
 def test_next_and_previous_follow_the_list(
@@ -680,6 +680,7 @@ def test_graphs_without_names_edges_or_suspects(show: Callable[..., Any], tmp_pa
     page = show(path)
     assert page.locator(f"{ROWS} a").count() == 2 - int(bare.decision.is_issue.sum())
     page.locator(f"{ROWS} a").first.click()
+    page.wait_for_selector("dialog[open]")
     assert re.match(r"node [01] ", page.inner_text("#node-title"))
     alone = planted_audit(20, ("a", "b"), degree=0.0, edge_index=np.zeros((2, 0), np.int64))
     write_audit_page(alone, path)
@@ -698,6 +699,7 @@ def test_a_page_without_confused_classes_works(show: Callable[..., Any], tmp_pat
     assert page.locator(".matrix").count() == 0
     assert page.locator(f"{ROWS} a").count() == min(50, len(audit.issues))
     page.locator(f"{ROWS} a").first.click()
+    page.wait_for_selector("dialog[open]")
     assert page.inner_text("#node-title").startswith("package ")
 
 
