@@ -1,4 +1,4 @@
-# make demo   create .venv, install, run ERASE on the embedded graph, write demo/report.html
+# make demo   create .venv, install, audit the embedded graph and train on it, write demo/report.html
 # make test   lint, types, import rules and tests: what CI runs
 # make fuzz   10,000 malformed inputs through every way in; make crash   kills, full disks, two at once
 # make test-oldest   the fast tests with the oldest supported versions, in their own environment

@@ -191,6 +191,27 @@ def test_every_public_name_is_documented() -> None:
         assert f"| `{name}` | `{method.__name__}` |" in methods
 
 
+def test_the_architecture_page_lists_every_module() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    tree = page.split("```")[1].split("\nbenchmarks/")[0]
+    listed: dict[str, set[str]] = {}
+    package = ""
+    for line in tree.splitlines():
+        if found := re.match(r" {2}([a-z]+)/", line):
+            package = found[1]
+        elif not line.startswith("    "):
+            package = ""
+        listed.setdefault(package, set()).update(re.findall(r"\b[a-z_0-9]+\.py\b", line))
+    source = ROOT / "src" / "erase"
+    for folder in (source, *(path.parent for path in source.glob("*/__init__.py"))):
+        name = "" if folder == source else folder.name
+        modules = {path.name for path in folder.glob("*.py") if not path.name.startswith("__")}
+        if name != "cli":  # one module per command
+            assert modules <= listed[name], name
+        inside = {path.relative_to(folder).name for path in folder.rglob("*.py")}
+        assert listed[name] <= inside, name
+
+
 def test_the_method_that_contributing_shows_learns(communities: Data) -> None:
     """The toy method is a method like any other: it is compared with its formula in NumPy."""
     ((_, code),) = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "python")

@@ -1,4 +1,4 @@
-"""Audit: the answer as data."""
+"""Audit: the result of an audit, its files, and the corrected graph."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What an audit knows about the labels, in sentences; the same on every surface."""
+"""What an audit states about the labels, in sentences: the same on the page and the terminal."""
 
 import shlex
 

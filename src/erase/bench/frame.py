@@ -1,8 +1,8 @@
 """Records as a tidy DataFrame, one row per run, and which of them are the runs of a table's cell.
 
-A run belongs to a cell by what was run, whichever study it was made for. A parameter with the value
-of the method's preset is no change, so a sweep's usual value has the runs of that value and the
-runs that changed nothing.
+A run belongs to a cell by what was run, whichever study it was made for. A parameter that is
+set to the value of the method's preset counts as not set, so the usual value of a sweep also has
+the runs that set nothing.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Search for parameters: Optuna over a method's `space`, scored on validation labels only.
 
-What is searched gets tasks, and a task holds no test label. Validation labels choose the epoch of
+Trials are given tasks, which hold no test label. Validation labels choose the epoch of
 every run and the parameters as well, so the best score is too optimistic: evaluate the result once
 on test nodes, with ``erase fit``.
 """

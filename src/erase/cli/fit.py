@@ -121,7 +121,11 @@ def fit_method(
 
     with joined(resolve_device(device)):
         if count() > 1 and clean:
-            raise EraseError("--clean in one process", f"{count()} of them", "Audit first.")
+            raise EraseError(
+                "--clean in one process",
+                f"{count()} processes",
+                "Start one process, or run `erase audit` first and train on its corrected labels.",
+            )
         output = Output(json, quiet or rank() > 0)
         truth, graph_name = options.load_graph(graph, tables)
         truth = options.with_reviews(truth, reviews)

@@ -133,7 +133,7 @@ Deterministic = Annotated[
 
 _TABLE_OPTIONS: dict[str, tuple[str | None, str]] = {  # None as metavar: a flag
     "id": ("COLUMN", "ids of the nodes, which the edges refer to."),
-    "name": ("COLUMN", "names for people."),
+    "name": ("COLUMN", "names to show in results."),
     "label": ("COLUMN", "the class; empty where unknown."),
     "trusted": ("COLUMN", "the class that a person confirmed or corrected; empty elsewhere."),
     "features": ("A,B,…", "columns to use as features; '' uses none."),

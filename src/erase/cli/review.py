@@ -71,7 +71,7 @@ def review_labels(
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on. Another one than 127.0.0.1 lets other machines in, without "
+            help="Address to listen on. Any other than 127.0.0.1 lets other machines in, without "
             "encryption; it needs --token."
         ),
     ] = "127.0.0.1",

@@ -28,7 +28,7 @@ def print_table(
     protocol: options.ProtocolName = "paper",
     out: Annotated[Path | None, options.target("standard output", "File to write to.")] = None,
 ) -> None:
-    """Fill a table of the paper from records.
+    """Fill a table from records, the paper's figures beside ours.
 
     Shows mean, standard deviation and number of runs, the published figure and the difference,
     ranks and paired tests.

@@ -1,7 +1,8 @@
 """The contents of a graph's folder, checked some numbers at a time, and once.
 
 A folder that passed is remembered by the size, times and inode of each file, in the user's cache
-and not in the folder: a folder cannot vouch for itself. Changed and copied files are checked again.
+and not in the folder, which could otherwise declare itself checked. Changed and copied files are
+checked again.
 """
 
 import hashlib

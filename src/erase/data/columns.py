@@ -307,7 +307,7 @@ def read_numbers(column: "pd.Series[Any]") -> Array | None:
         return None
     if block.dtype.kind == "c":
         raise EraseError(
-            f"real numbers in the column {column.name!r}", f"{block.dtype}", "Take a part of them."
+            f"real numbers in the column {column.name!r}", f"{block.dtype}", "Use the real part."
         )
     block = block.astype(np.float64, copy=False)
     if (large := is_too_large(block)).any():

@@ -13,7 +13,7 @@ from erase.errors import EraseError
 
 
 def field(data: Data, name: str) -> Any:
-    """Return `data[name]`, or None; getattr would answer with what PyG infers."""
+    """Return `data[name]`, or None; getattr would return what PyG infers."""
     if not isinstance(data, Data):
         raise not_a_graph(data)
     if name not in data:

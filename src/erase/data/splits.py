@@ -45,7 +45,7 @@ def _holds_nodes(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Who trains, who chooses the epoch and who is asked at the end: three masks [N] bool.
+    """The training, validation and test nodes of a graph: three masks [N] bool.
 
     Attributes:
         train: the training split; where none is given, every labelled node of no other split.

@@ -145,7 +145,7 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
     for table in (nodes, edges):
         if not isinstance(table, pd.DataFrame):
             raise not_a_graph(table)
-        refuse_twins(table.columns)
+        refuse_equal_names(table.columns)
     nodes = with_ids(nodes, options.id)
     id = choose_column(nodes.columns, options.id, ID_COLUMNS, 0, "id")
     source = choose_column(edges.columns, options.source, ("source",), 0, "source")
@@ -205,7 +205,7 @@ def _edge_weight(
     return weight, [f"Columns of the edges are ignored: {', '.join(extra)}{hint}."]
 
 
-def refuse_twins(columns: "pd.Index[Any]") -> None:
+def refuse_equal_names(columns: "pd.Index[Any]") -> None:
     """Refuse a table with two columns of one name."""
     if (twice := columns[columns.duplicated()]).size:
         raise EraseError(
@@ -362,7 +362,7 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
         )
     # as a row, for pandas renames the second of two equal names
     first = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, sep=separator)
-    refuse_twins(pd.Index([name for name in first.iloc[0] if name]))
+    refuse_equal_names(pd.Index([name for name in first.iloc[0] if name]))
     columns = pd.read_csv(path, nrows=0, sep=separator).columns
     if kind == "nodes":
         id = choose_column(columns, options.id, ID_COLUMNS, 0, "id")

@@ -1,4 +1,4 @@
-"""Sums over processes, as an argument: layers below the training code do not know of processes."""
+"""Sums over processes, as an argument: this package does not depend on the training code."""
 
 from collections.abc import Callable
 

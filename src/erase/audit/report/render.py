@@ -55,5 +55,5 @@ def asset(*paths: str, package: str = "erase.audit.report") -> Markup:
 
 
 def digest(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy knows a script."""
+    """Return the hash by which a Content-Security-Policy names a script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

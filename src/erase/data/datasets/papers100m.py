@@ -1,8 +1,8 @@
-"""ogbn-papers100M, streamed from OGB's archives into a folder: nothing else makes sense.
+"""ogbn-papers100M, streamed from OGB's archives into a folder.
 
 The arrays lie compressed in ``raw/data.npz`` (`edge_index` [2, E], `node_feat` [N, 128]) and in
-``raw/node-label.npz`` (`node_label` [N, 1], NaN where unknown). 83 GB of them never fit anywhere
-at once; here they are inflated a few megabytes at a time.
+``raw/node-label.npz`` (`node_label` [N, 1], NaN where unknown). They take
+83 GB, and are decompressed a few megabytes at a time.
 """
 
 import math

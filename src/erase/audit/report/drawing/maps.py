@@ -1,4 +1,4 @@
-"""Maps of representations: what the nodes of one class have in common, and two classes have not.
+"""Maps of representations: how alike nodes of one class are, and how different two classes.
 
 Representations are compared as directions: every row is brought to length 1 first, a zero row stays
 zero. Where there are more nodes than a picture can show, an equal number of each class is drawn.
