@@ -109,7 +109,7 @@ def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
     interval = f"(90 % interval {known['low']:.1%} to {known['high']:.1%})"
     assert f"<td>At least {known['value']:.1%} of the labels are wrong {interval}. If " in table
     assert "ignore the features: about" in table
-    assert "Confirm 50 labels drawn at random to know: erase review GRAPH" in table
+    assert "Confirm 50 labels drawn at random to measure the share: erase review GRAPH" in table
     assert table.index("models that had not seen a label agree") < table.index("At least")
     assert "<th>nodes</th><td>120</td>" in table
 

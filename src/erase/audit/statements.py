@@ -40,7 +40,7 @@ def wrong_share_sentences(decision: Decision, graph: object = None) -> list[str]
         graph: as a user names it on the command line, where known.
     """
     advice = (
-        f"Confirm {TO_CONFIRM} labels drawn at random to know: "
+        f"Confirm {TO_CONFIRM} labels drawn at random to measure the share: "
         f"erase review {'GRAPH' if graph is None else shlex.quote(str(graph))} --strategy random."
     )
     if not decision.has_rate:
