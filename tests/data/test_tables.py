@@ -49,6 +49,19 @@ def test_columns_are_named_as_in_python(tmp_path: Path) -> None:
     assert kinds == {"size": "number", "page": "text"}
 
 
+def test_a_column_can_be_the_name_and_a_feature() -> None:
+    nodes = pd.DataFrame({"id": [1, 2], "label": ["a", "b"], "title": ["red wine", "white wine"]})
+    edges = pd.DataFrame({"source": [1], "target": [2]})
+    named = NodeTask.from_tables(nodes, edges, name="title")
+    assert named.feature_contract.source == "edges"
+    both = NodeTask.from_tables(nodes, edges, name="title", text=["title"])
+    assert both.node_names == ("red wine", "white wine")
+    assert both.num_features == 3
+    again = NodeTask.of((nodes[::-1], edges), contract=both.feature_contract)
+    torch.testing.assert_close(again.x.to_dense(), both.x.to_dense().flip(0))
+    assert again.node_names == ("white wine", "red wine")
+
+
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_a_table_read_in_parts_is_the_whole_table(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -274,8 +274,12 @@ def data_from_frame(
         data.edge_weight = edge_weight
     name = options.name if options.name in frame.columns else None
     name = name or ("name" if "name" in frame.columns else None)
+    contract = options.contract
+    used = {*(options.features or ()), *options.text}
+    used |= set() if contract is None else {column.name for column in contract.columns}
     gone = [options.label, options.split, options.trusted, options.trusted_random]
-    gone += [] if name is None else [name]
+    # a title can be a node's name and a feature
+    gone += [] if name is None or name in used else [name]
     data.node_names = [str(each) for each in (ids if name is None else _names(frame[name], ids))]
     if options.label in frame.columns:
         labels = label_column(frame[options.label])
@@ -288,7 +292,6 @@ def data_from_frame(
         for part, mask in _parts(frame[options.split]).items():
             data[f"{part}_mask"] = mask
     table = frame[[column for column in frame.columns if column not in gone]]
-    contract = options.contract
     if contract is None or not contract.columns:
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
