@@ -14,7 +14,7 @@ from erase.audit.feature_noise import (
 from erase.audit.witnesses import Classes, Floats, Witnesses, gather
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
-from erase.methods.relabelling.noise_model import deal
+from erase.methods.relabelling.noise_model import assign_folds
 from graphs import topics
 
 
@@ -23,7 +23,7 @@ def witnessed(noise: str | None, seed: int = 0) -> tuple[Classes, Classes, Witne
     clean = topics(seed)
     noisy = clean if noise is None else corrupt(clean, noise, 0.3, seed=seed)
     given = noisy.y.numpy()
-    fold = deal(given, 5, np.random.default_rng(0))
+    fold = assign_folds(given, 5, np.random.default_rng(0))
     return clean.y.numpy(), given, gather(NodeTask.of(noisy), fold, 0, torch.device("cpu"))
 
 

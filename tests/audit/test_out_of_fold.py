@@ -16,7 +16,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy, NodeClassifier
 from erase.methods.label_propagation import LabelPropagation
-from erase.methods.relabelling.noise_model import deal
+from erase.methods.relabelling.noise_model import assign_folds
 from erase.methods.smoothed import SmoothedLogReg
 from erase.random import numpy_stream
 from erase.training.loop import Fit, Loop, Outcome
@@ -175,7 +175,7 @@ def test_the_embedding_is_that_of_the_first_model() -> None:
 def test_a_changed_label_does_not_change_its_own_prediction() -> None:
     y = [k % 3 for k in range(60)]
     before = task_of(y)
-    fold = deal(np.array(y), 5, numpy_stream(0, "audit folds"))
+    fold = assign_folds(np.array(y), 5, numpy_stream(0, "audit folds"))
     changed = task_of([1, *y[1:]])
     own = int(fold[0])
     same, other = fold_tasks(before, fold, 0), fold_tasks(changed, fold, 0)

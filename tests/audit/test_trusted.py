@@ -14,7 +14,7 @@ import erase
 from erase.audit import Audit, audit
 from erase.audit.decision import CANNOT_TELL, Agreement, Decision, decide
 from erase.audit.report.audit_page import audit_page
-from erase.audit.trusted import BY_TRUSTED, Trusted, _calibrated, believe, learn, wrong_share
+from erase.audit.trusted import BY_TRUSTED, Trusted, _calibrated, apply_trusted, learn, wrong_share
 from erase.cli import main
 from erase.data.noise import corrupt
 from erase.methods import SmoothedLogReg
@@ -102,11 +102,11 @@ def test_the_other_labels_are_flagged_among_themselves() -> None:
     decision = decide(given, proba, max_false_alarms=0.2)
     trusted = np.where(np.arange(300) % 2, -1, proba.argmax(1))
     known = trusted >= 0
-    believed = believe(decision, given, trusted, 0.2)
-    assert not believed.is_issue[known].any()
-    assert 0 < believed.is_issue.sum() < decision.is_issue.sum()
-    assert believed.quality[believed.is_issue].mean() <= 0.2
-    np.testing.assert_array_equal(believed.quality[~known], decision.quality[~known])
+    applied = apply_trusted(decision, given, trusted, 0.2)
+    assert not applied.is_issue[known].any()
+    assert 0 < applied.is_issue.sum() < decision.is_issue.sum()
+    assert applied.quality[applied.is_issue].mean() <= 0.2
+    np.testing.assert_array_equal(applied.quality[~known], decision.quality[~known])
 
 
 def test_the_command_counts_trusted_labels_and_writes_them_back(

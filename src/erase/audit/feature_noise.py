@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import softmax
 
-from erase.audit.witnesses import Witnesses, softmax_rows
+from erase.audit.witnesses import Witnesses
 from erase.methods.relabelling.noise_model import log_proba
 
 Floats = NDArray[np.float64]
@@ -123,7 +124,7 @@ def weigh_label(given: Classes, opinion: Floats, graph: Floats) -> LabelWeight:
 
     def loss(x: Floats) -> tuple[float, Floats]:
         a, b = np.exp(x[0]), x[1]
-        joint = softmax_rows(a * logs + b * hot)
+        joint = softmax(a * logs + b * hot, axis=1)
         fit = (joint * support).sum(1)
         moved = joint * support / fit[:, None] - joint
         slope = np.array([a * (moved * logs).sum(), moved[np.arange(n), given].sum()])
@@ -156,8 +157,9 @@ def joint_posterior(given: Classes, opinion: Floats, graph: Floats, weight: Labe
     """
     k = opinion.shape[1]
     logits = weight.power * log_proba(opinion) + weight.weight * np.eye(k)[given]
-    logits = np.log(softmax_rows(logits) + 1e-12) + log_proba(graph)
-    return softmax_rows(logits - np.log(class_shares(given, k)))
+    logits = np.log(softmax(logits, axis=1) + 1e-12) + log_proba(graph)
+    posterior: Floats = softmax(logits - np.log(class_shares(given, k)), axis=1)
+    return posterior
 
 
 def level_posterior(given: Classes, smoothed: Floats, around: Floats) -> Floats:
@@ -180,7 +182,8 @@ def level_posterior(given: Classes, smoothed: Floats, around: Floats) -> Floats:
     shares = np.log(class_shares(given, k))
     by_labels = np.log(np.maximum(around, np.finfo(np.float64).tiny)) - 2 * shares
     logits = by_labels + _HALF * (log_proba(smoothed) - shares)
-    return softmax_rows(logits + _HALF * np.eye(k)[given])
+    posterior: Floats = softmax(logits + _HALF * np.eye(k)[given], axis=1)
+    return posterior
 
 
 def _information(given: Classes, proba: Floats, shares: Floats) -> float:

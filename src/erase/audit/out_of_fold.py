@@ -15,7 +15,7 @@ from erase.audit.decision import no_shared_class
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.base import CrossFit, NodeClassifier, resolve_device
-from erase.methods.relabelling.noise_model import deal
+from erase.methods.relabelling.noise_model import assign_folds
 from erase.random import numpy_stream
 
 Nodes = NDArray[np.int64]
@@ -86,7 +86,7 @@ def out_of_sample(
     labelled = np.flatnonzero(given >= 0)
     fold = np.full(len(given), -1)
     stream = numpy_stream(seed, "audit folds")
-    fold[labelled] = deal(given[labelled], int(folds), stream)
+    fold[labelled] = assign_folds(given[labelled], int(folds), stream)
     crossed = method.cross_fit(task, fold, progress=progress)
     if crossed is None:
         crossed = _one_by_one(method, fold_tasks(task, fold, seed), fold, progress)

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from scipy.stats import t as student
 
 from erase.audit.decision import Decision, Estimate, is_checkable, transition_of, verdicts
-from erase.methods.relabelling.noise_model import deal
+from erase.methods.relabelling.noise_model import assign_folds
 from erase.methods.relabelling.trusted import Evidence, trusted_posterior
 from erase.random import numpy_stream
 
@@ -54,9 +54,9 @@ def redo(
     max_false_alarms: float,
     seed: int,
 ) -> Decision:
-    """Return the decision about n labels once some are trusted: :func:`learn`, then `believe`."""
+    """Return the decision about n labels once some are trusted, by `learn` and `apply_trusted`."""
     learnt = learn(decision, evidence, trusted, max_false_alarms=max_false_alarms, seed=seed)
-    return believe(learnt, evidence.given, trusted.label, max_false_alarms)
+    return apply_trusted(learnt, evidence.given, trusted.label, max_false_alarms)
 
 
 def learn(
@@ -87,7 +87,7 @@ def learn(
         return decision
     rows = np.arange(len(given))
     fold = np.full(len(given), -1)
-    fold[known] = deal(trusted.label[known], _FOLDS, numpy_stream(seed, "trusted folds"))
+    fold[known] = assign_folds(trusted.label[known], _FOLDS, numpy_stream(seed, "trusted folds"))
     posterior = trusted_posterior(evidence, trusted.label, fold)
     sample = known & trusted.is_random
     right = (given == trusted.label)[sample]
@@ -183,7 +183,7 @@ def wrong_share(quality: Floats, sampled: Floats, wrong: Bools) -> Estimate:
     return Estimate(value, max(value - away, 0.0), min(value + away, 1.0))
 
 
-def believe(
+def apply_trusted(
     decision: Decision,
     given: NDArray[np.int64],
     trusted: NDArray[np.int64],

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -103,7 +104,8 @@ def gather(
         _by_place(task, nodes, given, own, device),
     ]
     by_graph = pool(graph, given, seed)
-    around = softmax_rows(np.tensordot(_AROUND, np.stack([log_proba(part) for part in graph]), 1))
+    logs = np.stack([log_proba(part) for part in graph])
+    around = softmax(np.tensordot(_AROUND, logs, 1), axis=1)
     coverage = len(nodes) / task.num_nodes
     if edges_only:
         return Witnesses(None, None, by_graph, around, coverage)
@@ -211,7 +213,8 @@ def pool(
     weights, offsets = _fit_pool(logs[:, sample], given[sample], first_leads=keep_confidence)
     if keep_confidence and (total := weights.sum()) > 0:
         weights = weights / total
-    return softmax_rows(np.tensordot(weights, logs, 1) + offsets)
+    pooled: Floats = softmax(np.tensordot(weights, logs, 1) + offsets, axis=1)
+    return pooled
 
 
 def _fit_pool(logs: Floats, given: Classes, *, first_leads: bool) -> tuple[Floats, Floats]:
@@ -224,7 +227,7 @@ def _fit_pool(logs: Floats, given: Classes, *, first_leads: bool) -> tuple[Float
         start, pull = np.eye(count + k)[0], _STRONG_RIDGE
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        proba = softmax_rows(np.tensordot(x[:count], logs, 1) + x[count:])
+        proba = softmax(np.tensordot(x[:count], logs, 1) + x[count:], axis=1)
         error, away = proba - hot, x - start
         value = -np.log(np.maximum(proba[rows, given], 1e-12)).sum() + pull / 2 * away @ away
         slope = np.concatenate([np.einsum("vnk,nk->v", logs, error), error.sum(0)])
@@ -234,10 +237,3 @@ def _fit_pool(logs: Floats, given: Classes, *, first_leads: bool) -> tuple[Float
     bounds = [(0.0, None)] * count + [free] * k
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return found[:count], found[count:]
-
-
-def softmax_rows(logits: Floats) -> Floats:
-    """Return exp(logits) with rows that sum to 1."""
-    proba: Floats = np.exp(logits - logits.max(-1, keepdims=True))
-    proba /= proba.sum(-1, keepdims=True)
-    return proba

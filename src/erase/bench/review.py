@@ -29,7 +29,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.base import SHARE, resolve_device
 from erase.methods.relabelling.ensemble import smoothed_features
-from erase.methods.relabelling.noise_model import deal
+from erase.methods.relabelling.noise_model import assign_folds
 from erase.methods.relabelling.trusted import Evidence
 from erase.random import numpy_stream
 
@@ -245,7 +245,7 @@ class _Plain:
         labelled = torch.from_numpy(draw.audit.given >= 0)
         _, smoothed = smoothed_features(task, "far", _WIDTH, device)
         features = torch.nn.functional.normalize(smoothed["far"][labelled.to(device)], dim=1)
-        fold = deal(given, FOLDS, numpy_stream(draw.seed, "plain folds"))
+        fold = assign_folds(given, FOLDS, numpy_stream(draw.seed, "plain folds"))
         proba = held_out(features, given, fold, task.num_classes, _STRENGTH)
         hot = np.zeros((task.num_nodes, task.num_classes))
         hot[labelled.numpy()] = np.eye(task.num_classes)[given]

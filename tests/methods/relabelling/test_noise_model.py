@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from erase.methods.relabelling.noise_model import (
     POWERS,
     PRIOR_COUNTS,
+    assign_folds,
     calibrate,
-    deal,
     log_proba,
     maximise,
     posteriors,
@@ -195,7 +195,7 @@ def test_symmetric_noise_is_distinguished_from_pair_noise() -> None:
 def test_labels_are_dealt_evenly_in_all_and_in_every_class(
     classes: list[int], folds: int, seed: int
 ) -> None:
-    fold = deal(np.array(classes), folds, np.random.default_rng(seed))
+    fold = assign_folds(np.array(classes), folds, np.random.default_rng(seed))
     made = min(folds, len(classes))
     assert sorted(set(fold.tolist())) == list(range(made))
     sizes = np.bincount(fold)

@@ -18,7 +18,7 @@ from erase.methods import METHODS, load_model, smoothed
 from erase.methods.relabelling import ensemble, smoothing
 from erase.methods.relabelling import ensemble as mixtures
 from erase.methods.relabelling.method import Relabelling
-from erase.methods.relabelling.noise_model import Calibration, calibrate, deal
+from erase.methods.relabelling.noise_model import Calibration, assign_folds, calibrate
 from erase.methods.relabelling.smoothing import VIEWS
 from erase.methods.smoothed import SmoothedLogReg
 from erase.nn import neighbours
@@ -123,13 +123,13 @@ def test_no_classifier_sees_the_labels_it_is_scored_by() -> None:
         return [candidate.weights for candidate in mixture.candidates]
 
     with pytest.MonkeyPatch.context() as patch:
-        # the inner folds are dealt by class: keep them where they are
-        dealt: dict[tuple[int, int], Any] = {}
+        # the inner folds are assigned by class: keep them where they are
+        assigned: dict[tuple[int, int], Any] = {}
 
         def once(classes: Any, folds: int, stream: Any) -> Any:
-            return dealt.setdefault((len(classes), folds), deal(classes, folds, stream))
+            return assigned.setdefault((len(classes), folds), assign_folds(classes, folds, stream))
 
-        patch.setattr(mixtures, "deal", once)
+        patch.setattr(mixtures, "assign_folds", once)
         before, after = weights(task), weights(changed)
     assert all(torch.equal(a[0], b[0]) for a, b in zip(before, after, strict=True))
     assert not any(torch.equal(a[1], b[1]) for a, b in zip(before, after, strict=True))
@@ -316,16 +316,16 @@ def test_ten_labels_are_enough_for_rounds(labels: int, rounds: set[int]) -> None
 
 
 def test_every_run_deals_its_own_labels_by_its_own_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    dealt: list[tuple[Any, Any]] = []
+    assigned: list[tuple[Any, Any]] = []
 
     def watched(classes: Any, folds: int, stream: Any) -> Any:
-        dealt.append((classes, deal(classes, folds, stream)))
-        return dealt[-1][1]
+        assigned.append((classes, assign_folds(classes, folds, stream)))
+        return assigned[-1][1]
 
-    monkeypatch.setattr(mixtures, "deal", watched)
+    monkeypatch.setattr(mixtures, "assign_folds", watched)
     graphs = [noisy(), noisy(), noisy(seed=1)]
     small(rounds=0, folds=4).fit_many(graphs, [0, 1, 1])
-    runs = [dealt[:3], dealt[3:6], dealt[6:]]
+    runs = [assigned[:3], assigned[3:6], assigned[6:]]
     assert [int(fold.max()) + 1 for _, fold in runs[0]] == [4, 5, 3]
     for run, graph in zip(runs, graphs, strict=True):
         y = NodeTask.from_data(graph).y

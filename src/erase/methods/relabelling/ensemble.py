@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
@@ -21,10 +22,9 @@ from erase.methods.relabelling.noise_model import (
     PRIOR_COUNTS,
     SMALLEST,
     Calibration,
+    assign_folds,
     calibrate,
-    deal,
     sharpened,
-    softmax,
 )
 from erase.methods.relabelling.smoothing import SMOOTHINGS, Smoother, Smoothing, whole_rows
 from erase.nn.precision import full_float32
@@ -95,7 +95,7 @@ def relabel(
     for task, seed in zip(tasks, seeds, strict=True):
         task = task if validation else task.without_validation()
         given = task.learning_labels[task.y >= 0].numpy()
-        fold = deal(given, folds, numpy_stream(seed, "relabelling folds"))
+        fold = assign_folds(given, folds, numpy_stream(seed, "relabelling folds"))
         mixture = fit_mixture(task, features, fold, rounds=rounds, seed=seed, progress=progress)
         fit = mixture.fit()
         fit.weights.update(smoother.tensors())
@@ -187,7 +187,7 @@ def split_labels(task: NodeTask, fold: Nodes, seed: int) -> Labels:
     nodes = (task.y >= 0).nonzero().squeeze(1)
     given = task.learning_labels[nodes].numpy()
     inner = _INNER_FOLDS if len(given) <= _MANY else _INNER_FOLDS_OF_MANY
-    inner_fold = deal(given, inner, numpy_stream(seed, "relabelling rounds"))
+    inner_fold = assign_folds(given, inner, numpy_stream(seed, "relabelling rounds"))
     empty = np.zeros(0, np.int64)
     where = (task.num_nodes, own_stretch(task.num_nodes))
     labels = Labels(nodes, given, task.num_classes, fold, inner_fold, empty, empty, *where)
@@ -195,7 +195,7 @@ def split_labels(task: NodeTask, fold: Nodes, seed: int) -> Labels:
     order, is_only = stream.permutation(len(given)), labels.is_only
     order = order[~is_only[order]] if not is_only.all() else order
     sample = np.sort(order[:_MANY])
-    sample_fold = deal(given[sample], _CALIBRATION_FOLDS, stream)
+    sample_fold = assign_folds(given[sample], _CALIBRATION_FOLDS, stream)
     return replace(labels, sample=sample, sample_fold=sample_fold)
 
 

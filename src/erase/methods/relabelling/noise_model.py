@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -183,7 +184,7 @@ def _weigh(evidence: Floats, prior: Floats, power: Floats, unchanged: float) -> 
     Labels that a model gets wrong for one reason are not independent, so the evidence against τ = 1
     counts a tenth.
     """
-    weights = softmax(evidence + prior)
+    weights: Floats = softmax(evidence + prior)
     if unchanged > 0:
         as_given = power == 1
         doubt = evidence[weights.argmax()] - evidence[as_given].max()
@@ -272,7 +273,7 @@ def maximise(
     return transition
 
 
-def deal(classes: Classes, folds: int, stream: np.random.Generator) -> Classes:
+def assign_folds(classes: Classes, folds: int, stream: np.random.Generator) -> Classes:
     """Assign n labels to stratified folds [n].
 
     Labels are sorted by class, in random order within a class, and assigned to the folds in turn:
@@ -288,13 +289,6 @@ def deal(classes: Classes, folds: int, stream: np.random.Generator) -> Classes:
     fold = np.empty(len(classes), np.int64)
     fold[order] = np.arange(len(classes)) % folds
     return fold
-
-
-def softmax(logs: Floats) -> Floats:
-    """Return exp(logs) over its sum."""
-    shares: Floats = np.exp(logs - logs.max())
-    shares /= shares.sum()
-    return shares
 
 
 def log_proba(proba: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Learn from trusted labels how far to believe features, neighbours and given labels.
+"""Learn from trusted labels how much weight to give features, neighbours and given labels.
 
 A person has confirmed or corrected some labels. From these, one regression learns the class of a
 node from everything else that is known about it:
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -81,7 +82,8 @@ class TrustedModel:
     def proba(self, evidence: Evidence) -> Floats:
         """Return P(k | node) [n, K]."""
         logits = np.tensordot(self.opinions, evidence.logs(), 1) + self.label * evidence.label()
-        return _softmax(logits + self.classes + evidence.row() @ self.row)
+        proba: Floats = softmax(logits + self.classes + evidence.row() @ self.row, axis=1)
+        return proba
 
 
 def fit_trusted(evidence: Evidence, trusted: Classes) -> TrustedModel:
@@ -101,7 +103,7 @@ def fit_trusted(evidence: Evidence, trusted: Classes) -> TrustedModel:
     def loss(steps: Floats) -> tuple[float, Floats]:
         w, b, c, flat = np.split(start + spread * steps, sizes)
         logits = np.tensordot(w, logs, 1) + b * label + c + z @ flat.reshape(width, k)
-        proba = _softmax(logits)
+        proba = softmax(logits, axis=1)
         error = proba - hot
         slope = [
             np.einsum("vmk,mk->v", logs, error),
@@ -131,10 +133,4 @@ def trusted_posterior(evidence: Evidence, trusted: Classes, fold: Classes) -> Fl
         inside, others = known & (fold == this), known & (fold != this)
         model = fit_trusted(evidence.rows(others), trusted[others])
         proba[inside] = model.proba(evidence.rows(inside))
-    return proba
-
-
-def _softmax(logits: Floats) -> Floats:
-    proba: Floats = np.exp(logits - logits.max(1, keepdims=True))
-    proba /= proba.sum(1, keepdims=True)
     return proba
