@@ -24,7 +24,7 @@ from erase.methods import METHODS
 PACKAGE = Path(__file__).parents[1]
 
 # Modules that say, show, read or write something, and packages of them.
-WITHOUT_EFFECT = (
+WITHOUT_EFFECT: tuple[str, ...] = (
     "erase.audit.report",
     "erase.audit.statements",
     "erase.audit.storage",
@@ -36,7 +36,7 @@ WITHOUT_EFFECT = (
     "erase.version",
 )
 # Modules that only graphs in files and tables come through, not datasets by name.
-OF_FILES = (
+OF_FILES: tuple[str, ...] = (
     "erase.data.checks",
     "erase.data.columns",
     "erase.data.contract",
@@ -50,7 +50,7 @@ OF_FILES = (
 )
 # Imports that a cell does not use: (where, what).
 _RELABELLED = ("erase.methods.erase", "erase.methods.relabelling.ensemble")
-_NAMES_ONLY = (
+_NAMES_ONLY: tuple[tuple[str, str], ...] = (
     ("erase.bench.inductive", "erase.bench.correction"),
     ("erase.bench.inductive", "erase.bench.detection"),
     ("erase.bench.run", "erase.methods.network"),
