@@ -104,8 +104,9 @@ for the choice of the rival.""",
 HOW_TO = """\
 `ERASE_DATA` names the folder with the raw files; without it they are downloaded. The same command
 continues a study that was interrupted. On a GPU, runs are trained together; on many cores add
-`--jobs`, on a Dask cluster `--cluster ADDRESS`. The last table of this section lists the commands,
-options and machines behind the records."""
+`--jobs`, on a Dask cluster `--cluster ADDRESS`. `--renew` runs cells again whose code has changed,
+and `--out benchmarks/records/STUDY.jsonl` adds to the records of this page. The last table of this
+section lists the commands, options and machines behind the records."""
 CODE_WORDS = """\
 Runs that the studies consist of, and those that are on this page. The last column says whether the
 code that the runs depend on has changed since: a record carries a digest of its method, dataset,

@@ -408,6 +408,21 @@ def test_a_failed_cell_counts_as_done_until_it_is_retried(tmp_path: Path) -> Non
     assert len(path.read_text().splitlines()) == 3
 
 
+def test_records_made_by_other_code_are_renewed_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    cells = [cell(seed=seed) for seed in range(3)]
+    old = [Record(cells[0], code="0123456789ab"), Record(cells[1])]
+    as_now = Record(cells[2], code=code_of(cells[2]))
+    with Journal(path) as journal:
+        journal.append([*old, as_now])
+    assert run_cells(STUDY, cells, path, HERE).found == 3
+    assert run_cells(STUDY, cells, path, HERE, renew=True).found == 1
+    records = {record.cell: record for record in read(path)}
+    assert records[cells[2]] == as_now
+    assert all(records[each].scores and records[each].code == as_now.code for each in cells[:2])
+    assert run_cells(STUDY, cells, path, HERE, renew=True).found == 3
+
+
 def test_a_failing_cell_does_not_stop_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     cells = [cell(protocol="paper", noise=noise) for noise in ("pair", "random", "symmetric")]

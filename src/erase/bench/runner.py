@@ -162,6 +162,7 @@ def run_cells(
     execution: Execution,
     *,
     retry: bool = False,
+    renew: bool = False,
     progress: bool = False,
     trusted: Mapping[str, TrustedLabels] = MappingProxyType({}),
 ) -> Summary:
@@ -173,6 +174,8 @@ def run_cells(
         path: of the records; representations go to ``<stem>-arrays/<key>.npz`` beside it.
         execution: where and how.
         retry: run cells that failed before once more.
+        renew: run cells again whose record was made by other code, see
+            :func:`erase.bench.digests.code_of`; the new record counts.
         progress: show cells done, failures, rate and time left on stderr.
         trusted: labels that people have confirmed, by dataset.
     """
@@ -180,7 +183,13 @@ def run_cells(
     start = time.monotonic()
     with Journal(path) as journal:
         known = journal.records
-        missing = [c for c in cells if c not in known or (retry and known[c].error is not None)]
+        missing = [
+            cell
+            for cell in cells
+            if cell not in known
+            or (retry and known[cell].error is not None)
+            or (renew and known[cell].code != code_of(cell))
+        ]
         found = len(cells) - len(missing)
         if execution.cluster is None:
             for dataset in dict.fromkeys(cell.dataset for cell in missing):
