@@ -38,7 +38,9 @@ def causes_section(
         records: by study, `STUDY` and "paper" among them.
         epochs: lines of epochs.jsonl.
     """
-    usual = _accuracies(r for r in records.get("paper", ()) if not r.cell.params)
+    usual = _accuracies(
+        r for study in (STUDY, "paper") for r in records.get(study, ()) if not r.cell.params
+    )
     parts = [_settings(records.get(STUDY, ()), usual), _epochs(epochs, usual)]
     if not any(parts):
         return ""
@@ -50,10 +52,11 @@ def causes_section(
 def _settings(records: Sequence[Record], usual: Runs) -> str:
     """Return how far each departure from the settings is from the paper, and the usual ones."""
     tried: dict[tuple[str, str], list[Record]] = {
-        (cell.method, _changes(cell)): [] for cell in STUDIES[STUDY].cells()
+        (cell.method, _changes(cell)): [] for cell in STUDIES[STUDY].cells() if cell.params
     }
     for record in records:
-        tried[record.cell.method, _changes(record.cell)].append(record)
+        if record.cell.params:
+            tried[record.cell.method, _changes(record.cell)].append(record)
     rows = []
     for (method, changes), found in tried.items():
         if runs := _accuracies(found):

@@ -1,9 +1,10 @@
-"""The records behind the results page: runs planned and made, and the commands that made them."""
+"""The records behind the results page: runs planned and made, their code, and their commands."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from erase.bench.digests import code_of
 from erase.bench.names import dataset_label
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
@@ -21,13 +22,26 @@ _STALE = """\
 
 def runs_made(records: Mapping[str, Sequence[Record]]) -> str:
     """Return how many runs each study consists of, and how many of them are here."""
-    head = ["study", "what", "protocol", "runs", "here", "missing", "failed"]
+    head = ["study", "what", "protocol", "runs", "here", "missing", "failed", "code since"]
     rows = [
         _runs_of(study, records.get(study, ()))
         for study in SHOWN
         if study in records or study not in LISTED_WITH_RECORDS
     ]
     return grid(head, rows, numbers=(3, 4, 5, 6))
+
+
+def studies_of_the_page(records: Mapping[str, Sequence[Record]]) -> list[str]:
+    """Return the studies that are here, or should be: their data is at hand."""
+    return [
+        study
+        for study in SHOWN
+        if study in records or not (study in LISTED_WITH_RECORDS or _lacks_data(study))
+    ]
+
+
+def _lacks_data(study: str) -> bool:
+    return {cell.dataset for cell in _planned(study)} <= set(NOT_HERE)
 
 
 def _runs_of(study: str, records: Sequence[Record]) -> list[str]:
@@ -37,10 +51,24 @@ def _runs_of(study: str, records: Sequence[Record]) -> list[str]:
     missing = len(_missing(study, _finished(records)))
     counts = [len(planned), len(planned) - missing, missing, failed]
     summary = STUDIES[study].summary
-    if {cell.dataset for cell in planned} <= set(NOT_HERE):
+    if _lacks_data(study):
         summary += ": data not available here"
     names = ", ".join(f"`{protocol}`" for protocol in protocols)
-    return [f"`{study}`", summary, names, *map(str, counts)]
+    return [f"`{study}`", summary, names, *map(str, counts), code_since(records)]
+
+
+def code_since(records: Iterable[Record]) -> str:
+    """Return whether the code that records depend on has changed since they were made."""
+    found = Counter(map(_code_since, records))
+    if len(found) < 2:
+        return "".join(found)
+    return ", ".join(f"{state} ({found[state]})" for state in sorted(found))
+
+
+def _code_since(record: Record) -> str:
+    if not record.code:
+        return "made before digests"
+    return "unchanged" if record.code == code_of(record.cell) else "changed"
 
 
 @cache
@@ -105,10 +133,10 @@ def _options(machine: str) -> str:
 def is_stale(record: Record) -> bool:
     """Return whether a run of ERASE or MCR² is of the version whose classifier lost digits in TF32.
 
-    That version wrote no digest of its source.
+    That version wrote no digest of any kind.
     """
     in_tf32 = record.cell.method in ("erase", "mcr2") and record.machine.endswith(TF32)
-    return in_tf32 and "source" not in record.versions
+    return in_tf32 and not record.code and "source" not in record.versions
 
 
 def stale_note(methods: Sequence[str]) -> str:

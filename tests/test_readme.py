@@ -157,28 +157,6 @@ def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
     assert README.index("make demo") < README.index("make test") < README.index("## Install")
 
 
-def figures(text: str) -> list[list[float]]:
-    """Return the rows of a table that are three figures with one decimal."""
-    rows = re.findall(r"^\|[^|]+\| (\d+\.\d) \| (\d+\.\d) \| (\d+\.\d) \|$", text, re.MULTILINE)
-    return [[float(figure) for figure in row] for row in rows]
-
-
-def test_the_accuracies_shown_are_those_of_the_results() -> None:
-    """README has a row for each method, the page about the paper one for each dataset."""
-    glance = (DOCS / "results.md").read_text(encoding="utf-8").split("\n## ")[1]
-    assert "| | Cora `paper` | Cora published | Cora `honest` | CiteSeer `paper` |" in glance
-    rows = dict(re.findall(r"^\| (.+?) \| (.*) \|$", glance, re.MULTILINE))
-
-    def shown(method: str, column: int) -> list[float]:
-        return [round(float(cell), 1) for cell in rows[method].split(" | ")[column::3]]
-
-    erase_rows = [shown("ERASE", column) for column in (1, 0, 2)]  # published, ours, honest
-    published, ours, honest = erase_rows
-    assert figures(README) == [published, ours, shown("CE", 2), honest, shown("relabelling", 2)]
-    paper = (DOCS / "paper.md").read_text(encoding="utf-8")
-    assert figures(paper) == [list(row) for row in zip(*erase_rows, strict=True)]
-
-
 def test_every_public_name_is_documented() -> None:
     """In the Python reference, and in the list of what the deprecation policy covers."""
     reference = (DOCS / "api.md").read_text(encoding="utf-8")

@@ -27,6 +27,7 @@ RECORD = Record(
     machine="abacus",
     versions={"erase": "0.1.0", "torch": "2.13.0", "python": "3.11"},
     error=None,
+    code="0123456789ab",
 )
 
 
@@ -52,8 +53,15 @@ def test_a_record_is_one_flat_line_of_json() -> None:
         "machine": "abacus",
         "versions": {"erase": "0.1.0", "torch": "2.13.0", "python": "3.11"},
         "error": None,
+        "code": "0123456789ab",
     }
     assert Record.from_json(line) == RECORD
+
+
+def test_a_record_made_before_digests_can_be_read() -> None:
+    content = json.loads(RECORD.to_json())
+    del content["code"]
+    assert Record.from_json(json.dumps(content)) == replace(RECORD, code="")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

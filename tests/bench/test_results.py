@@ -9,11 +9,13 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import results
+from erase.bench.digests import code_of
 from erase.bench.figures import FIGURES
 from erase.bench.records import Cell, Record
 from erase.bench.studies import STUDIES
 from erase.bench.tables import TABLES
 from erase.errors import EraseError
+from ledger import code_since
 from results import Evidence, gather, page
 
 COMMITTED = gather()
@@ -37,7 +39,15 @@ def made_up(study: str, count: int | None = None) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
-    return Evidence({study: made_up(study) for study in ("paper", "honest", "clean", "eps2")})
+    """Return ten runs of ERASE and CE in every cell, and five of the others."""
+    return Evidence(
+        {
+            study: [
+                r for r in made_up(study) if r.cell.seed < 5 or r.cell.method in ("erase", "ce")
+            ]
+            for study in ("paper", "honest", "clean", "eps2")
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +329,46 @@ def test_failed_cells_are_named() -> None:
     runs = len(STUDIES["honest"].cells())
     assert f"| `honest` | {runs} | 0 | {runs} | 1 |" in text
     assert page(Evidence({"paper": made_up("paper", 20)})).endswith("## Failed cells\n\nNone.\n")
+
+
+def test_the_page_says_whether_code_has_changed_since(evidence: Evidence) -> None:
+    runs = made_up("pictures")
+    as_now = [replace(record, code=code_of(record.cell)) for record in runs]
+    other = [replace(record, code="0123456789ab") for record in runs]
+    assert code_since(runs) == "made before digests"
+    assert code_since(as_now) == "unchanged"
+    assert code_since(other) == "changed"
+    mixed = [*as_now[:3], *other[3:5], *runs[5:]]
+    assert code_since(mixed) == f"changed (2), made before digests ({len(runs) - 5}), unchanged (3)"
+    text = page(Evidence({"pictures": as_now}))
+    assert f"| `paper` | {len(runs)} | {len(runs)} | 0 | 0 | unchanged |" in text
+    assert "erase bench pictures\n" in text
+    assert "erase bench pool\n" in text
+    assert "erase bench arxiv\n" not in text
+
+
+def test_the_page_has_both_protocols_side_by_side() -> None:
+    cells = [c for c in STUDIES["pool"].cells() if c.seed < 2 and c.method in ("ce", "relabelling")]
+    records = [
+        Record(
+            replace(cell, protocol=protocol),
+            {"test_accuracy": 0.5 + 0.1 * (protocol == "pool") + 0.2 * (cell.method != "ce")},
+        )
+        for protocol in ("honest", "pool")
+        for cell in cells
+    ]
+    by_study = {
+        "beyond": [r for r in records if r.cell.protocol == "honest"],
+        "pool": [r for r in records if r.cell.protocol == "pool"][1:],
+    }
+    text = page(Evidence(by_study))
+    assert "| CE | 50.00 | 60.00 |" in text
+    assert "| 50.00 | 60.00 | +10.00 | 24 |" in text
+    assert "| 70.00 | 80.00 | +10.00 | 24 |" in text
+    assert "mean test accuracy of relabelling is 80.0 %" in text  # quoted from pool
+    without = page(Evidence({"beyond": by_study["beyond"]}))
+    assert "`erase bench pool` makes them." in without
+    assert "mean test accuracy of relabelling is 70.0 %" in without
 
 
 def files(records: Mapping[str, Sequence[Record]], folder: Path) -> None:

@@ -1,9 +1,10 @@
 """What a protocol gives to a method, and every share of the score, counted by hand."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from erase.bench.records import Cell
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from erase.methods import NodeClassifier
+from erase.methods import METHODS, NodeClassifier, build_method
 from erase.training.loop import Fit, Loop, Outcome
 from graphs import mask, two_communities
 
@@ -151,18 +152,44 @@ def test_the_protocols_that_matter() -> None:
     }
 
 
-def test_a_pool_has_the_same_labels_divided_anew() -> None:
-    clean = two_communities(size=40)
+def test_a_pool_has_the_labels_of_the_split_divided_anew() -> None:
+    clean = two_communities(size=100)
     split = given_labels(clean, "symmetric", 0.3, 3, PROTOCOLS["honest"])
     pool, other = (given_labels(clean, "symmetric", 0.3, s, PROTOCOLS["pool"]) for s in (3, 4))
+    assert torch.equal(pool.y, split.y)  # runs of both protocols are pairs
     pooled = split.train_mask | split.val_mask
     assert torch.equal(pool.train_mask | pool.val_mask, pooled)
     assert not (pool.train_mask & pool.val_mask).any()
-    assert int(pool.val_mask.sum()) == int(pooled.sum()) // 5
     assert not torch.equal(pool.train_mask, other.train_mask)
     for part in (pool.train_mask, pool.val_mask):  # noise falls on both parts
         assert (pool.y != clean.y)[part].any()
-    assert (pool.y[pool.test_mask] == split.y[split.test_mask]).all()
+    counts = [torch.bincount(pool.y[mask]) for mask in (pooled, pool.val_mask)]
+    assert int(counts[1].sum()) == int(counts[0].sum()) // 5
+    assert ((counts[1] - counts[0] / 5).abs() < 1).all()  # a fifth of each given class
+
+
+def test_of_a_pool_methods_without_epochs_train_on_all_labels() -> None:
+    clean = two_communities(size=100)
+    pooled = clean.train_mask | clean.val_mask
+    for method, model in METHODS.items():
+        given = labels_of_cell(clean, Cell("tiny", "symmetric", 0.3, method, {}, "pool", 0))
+        selects = hasattr(model(), "patience")
+        assert bool(given.val_mask.any()) == selects, method
+        assert torch.equal(given.train_mask | given.val_mask, pooled)
+    few = Cell("tiny", "symmetric", 0.3, "smoothed", {}, "pool", 0, 2)
+    assert int(labels_of_cell(clean, few).train_mask.sum()) == 2 * int(clean.y.max() + 1)
+
+
+@pytest.mark.parametrize("method", ["smoothed", "relabelling"])
+def test_a_method_that_trains_on_validation_labels_has_the_same_pool_anyway(method: str) -> None:
+    clean = two_communities(size=60)
+    cell = Cell("tiny", "symmetric", 0.3, method, {}, "honest", 0)
+    models = [
+        build_method(method, seed=0, device="cpu").fit(labels_of_cell(clean, each))
+        for each in (cell, replace(cell, protocol="pool"))
+    ]
+    first, second = (model.predict_proba() for model in models)
+    np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_all_labels_are_given_whatever_the_split() -> None:

@@ -1,12 +1,21 @@
 """Studies are the paper's experiments, cell by cell; a file of that shape is read or refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from erase.bench.records import Cell
-from erase.bench.studies import STUDIES, Grid, Study, check, choose, read_study
+from erase.bench.studies import (
+    NEAREST_TO_PRINT,
+    STUDIES,
+    Grid,
+    Study,
+    check,
+    choose,
+    read_study,
+)
 from erase.errors import EraseError
 
 CELLS = {name: study.cells() for name, study in STUDIES.items()}
@@ -49,13 +58,32 @@ def test_the_main_table_has_every_method_in_thirty_cells(name: str) -> None:
     assert values(cells, "protocol") == {name}
     assert values(cells, "method") == set(COMPARED)
     for method in COMPARED:
-        runs = 10 if method in ("erase", "ce") else 5
         own = [cell for cell in cells if cell.method == method]
-        assert len(own) == 3 * 2 * 5 * runs
+        assert len(own) == 3 * 2 * 5 * 10
         assert values(own, "dataset") == {"cora", "citeseer", "pubmed"}
         assert values(own, "noise") == {"asymmetric", "symmetric"}
         assert values(own, "rate") == {0.1, 0.2, 0.3, 0.4, 0.5}
-    assert all(cell.params == {} for cell in cells)
+
+
+@pytest.mark.parametrize("name", ["paper", "honest", "pool", "beyond", "clean", "arxiv"])
+def test_rivals_have_the_settings_nearest_to_print(name: str) -> None:
+    changes = {cell.method: cell.params for cell in CELLS[name] if cell.params}
+    assert changes == {"rtgnn": {"lr": 0.01}, "codis": {"warm_up": 200}} == NEAREST_TO_PRINT
+    assert all(bool(cell.params) == (cell.method in changes) for cell in CELLS[name])
+
+
+def test_the_settings_nearest_to_print_are_compared_with_the_printed_ones() -> None:
+    for method, settings in NEAREST_TO_PRINT.items():
+        own = [cell for cell in CELLS["departures"] if cell.method == method]
+        assert any(cell.params == settings for cell in own)
+        assert any(cell.params == {} for cell in own)
+
+
+def test_pool_and_beyond_differ_in_the_protocol_only() -> None:
+    pool = {replace(cell, protocol="honest") for cell in CELLS["pool"]}
+    assert pool == {cell for cell in CELLS["beyond"] if cell.noise != "none"}
+    assert values(CELLS["pool"], "seed") == set(range(10))
+    assert values(CELLS["pool"], "method") == set(COMPARED)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +299,6 @@ def test_cells_are_chosen_by_every_key() -> None:
         (["method=magic"], "a method of the study: apl, ce"),
         (["rate=0.9"], "0.1, 0.2, 0.3, 0.4, 0.5; got 0.9"),
         (["rate=much"], "0.5; got much"),
-        (["method=gce", "seed=9"], "none with method=gce seed=9"),
     ],
     ids=str,
 )
@@ -279,6 +306,11 @@ def test_a_choice_that_chooses_nothing_is_an_error(only: list[str], message: str
     with pytest.raises(EraseError) as caught:
         choose(CELLS["paper"], only)
     assert message in str(caught.value)
+
+
+def test_choices_that_no_cell_has_together_are_an_error() -> None:
+    with pytest.raises(EraseError, match=r"none with dataset=citeseer rate=0\.1"):
+        choose(CELLS["pictures"], ["dataset=citeseer", "rate=0.1"])
 
 
 def test_no_noise_in_a_list_needs_no_rate(tmp_path: Path) -> None:

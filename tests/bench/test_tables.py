@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from erase.bench.published import published
 from erase.bench.records import Cell, Record
-from erase.bench.studies import STUDIES
+from erase.bench.studies import NEAREST_TO_PRINT, STUDIES
 from erase.bench.tables import FORMATS, TABLES, Table, build, holm
 from erase.bench.tables.render import markdown, why_empty
 from erase.errors import EraseError
@@ -134,10 +134,32 @@ def test_ranks_count_those_above_among_the_eight() -> None:
     place: dict[str, Any] = {"dataset": "pubmed", "noise": "asymmetric", "rate": 0.2}
     means = dict(zip(RIVALS, (0.70, 0.71, 0.72, 0.73, 0.80, 0.75, 0.60), strict=True))
     records = [record(0.75, **place), record(0.99, method="ce-gcn", **place)]
-    records += [record(mean, method=method, **place) for method, mean in means.items()]
+    records += [
+        record(mean, method=method, params=NEAREST_TO_PRINT.get(method), **place)
+        for method, mean in means.items()
+    ]
     ours = at(build("main", records), "erase", "asymmetric:0.2", "pubmed")
     assert (ours.rank, ours.ranked) == (2, 8)  # RT-GNN's equal mean is not above
     assert ours.published_rank == 2  # the paper has APL above, and MCR² level with ERASE
+
+
+def test_runs_with_printed_settings_are_shown_and_not_ranked() -> None:
+    best = runs([0.7, 0.8], method="rtgnn", params={"lr": 0.01})
+    printed = runs([0.99, 0.99], method="rtgnn")
+    table = build("main", [*runs([0.8, 0.8, 0.5]), *best, *printed])
+    assert at(table, "rtgnn").mean == pytest.approx(75)
+    assert at(table, "rtgnn").published == 72.50
+    assert at(table, "rtgnn:printed").mean == pytest.approx(99)
+    assert at(table, "rtgnn:printed").published is None
+    ours = at(table, "erase")
+    assert (ours.rank, ours.ranked, ours.rival) == (2, 2, "RT-GNN")
+    assert ours.runs == 3  # not only those with the seeds of RT-GNN
+    rows = set(build("main", [*runs([0.8]), *best]).cells["row"])
+    assert "rtgnn" in rows
+    assert "rtgnn:printed" not in rows
+    alone = build("main", printed)
+    assert at(alone, "rtgnn").mean is None
+    assert "`lr=0.01`" in FORMATS["md"](alone)
 
 
 def test_ranks_count_only_methods_with_records() -> None:

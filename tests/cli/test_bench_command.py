@@ -176,7 +176,9 @@ def test_options_reach_the_runner(options: list[str], monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("erase.bench.runner.run_cells", look)
     assert main(["bench", "own.toml", "--device", "cpu", *options]) == 0
-    expected = dict(vars(runner.Execution("cpu")), retry=False, progress=True, trusted={})
+    expected = dict(
+        vars(runner.Execution("cpu")), retry=False, renew=False, progress=True, trusted={}
+    )
     if options:
         expected[options[0].removeprefix("--")] = int(options[1])
     assert seen == expected

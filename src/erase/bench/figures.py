@@ -43,7 +43,7 @@ from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
 from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
-from erase.bench.studies import BOTH, RATES, STUDIES
+from erase.bench.studies import BOTH, NEAREST_TO_PRINT, RATES, STUDIES
 from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.errors import EraseError
 
@@ -267,7 +267,9 @@ def _accuracies(
 ) -> dict[tuple[str, str, float, str], Summary | None]:
     """Return the test accuracy of the paper's methods by dataset, noise, rate and method."""
     keys = product(datasets, BOTH, rates, ("erase", *RIVALS))
-    return index.summaries({key: Wanted("test_accuracy", *key) for key in keys})
+    return index.summaries(
+        {key: Wanted("test_accuracy", *key, NEAREST_TO_PRINT.get(key[-1], {})) for key in keys}
+    )
 
 
 def _radar(index: RecordIndex) -> Figure | None:
@@ -361,11 +363,12 @@ def _train_size(index: RecordIndex) -> Figure | None:
 
 def _time(index: RecordIndex) -> Figure | None:
     runs = index.runs
+    settings = runs["method"].map(lambda name: frozenset(NEAREST_TO_PRINT.get(name, {}).items()))
     timed = runs[
         runs["ms_per_epoch"].notna()
         & runs["method"].isin(list(METHOD_NAMES))
         & runs["labels_per_class"].isna()
-        & ~runs["changes"].map(bool)
+        & (runs["changes"] == settings)
     ]
     if timed.empty:
         return None
@@ -373,7 +376,13 @@ def _time(index: RecordIndex) -> Figure | None:
     found = index.find(
         {
             (machine, method, dataset): Wanted(
-                "ms_per_epoch", dataset, "any", None, method, machine=machine
+                "ms_per_epoch",
+                dataset,
+                "any",
+                None,
+                method,
+                NEAREST_TO_PRINT.get(method, {}),
+                machine=machine,
             )
             for machine, method, dataset in keys
         }

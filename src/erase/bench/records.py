@@ -93,9 +93,11 @@ class Record:
         batch: runs trained together.
         peak_bytes: most memory held while they trained; None where it was not measured.
         machine: what it ran on.
-        versions: of erase, a digest of its source, and what computes: torch, Python and so on; also
-            the number of threads, and whether torch was deterministic.
+        versions: of erase and of what computes: torch, Python and so on; also the number of
+            threads, and whether torch was deterministic.
         error: why there are no scores, or None.
+        code: digest of the code that the result depends on, see :mod:`erase.bench.digests`; empty
+            in records made before there were digests.
     """
 
     cell: Cell
@@ -109,6 +111,7 @@ class Record:
     machine: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    code: str = ""
 
     def to_json(self) -> str:
         """Return the record as one line, without its end."""
@@ -125,7 +128,11 @@ class Record:
 
 
 _CELL_FIELDS = get_type_hints(Cell)
-_FIELDS = [(k, v) for k, v in (_CELL_FIELDS | get_type_hints(Record)).items() if k != "cell"]
+_FIELDS: list[Any] = [
+    (name, kind, "") if name == "code" else (name, kind)  # older records lack it
+    for name, kind in (_CELL_FIELDS | get_type_hints(Record)).items()
+    if name != "cell"
+]
 _LINE = msgspec.json.Decoder(msgspec.defstruct("Line", _FIELDS, forbid_unknown_fields=True))
 
 

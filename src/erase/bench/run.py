@@ -16,7 +16,8 @@ from erase.data.labels import encode_labels, refuse_other_labels
 from erase.data.noise import Draw, Matrix, corrupt
 from erase.data.splits import read_splits
 from erase.errors import EraseError
-from erase.methods import NodeClassifier
+from erase.methods import METHODS, NodeClassifier
+from erase.methods.network import NetworkClassifier
 from erase.random import numpy_stream
 
 _POOL_VALIDATION = 5  # one label in this many selects the epoch
@@ -30,9 +31,9 @@ class Protocol:
         noise: "redrawn" from every seed, or "fixed": the one draw behind the published tables.
         validation: labels that choose the epoch: "clean", "noisy" like the training labels, or
             "none".
-        labels: which labels are given: those of the graph's "split"; the same as one "pool", four
-            fifths of it for training and a fifth for validation, drawn by the seed; or "all" labels
-            of the graph for training, whatever its split.
+        labels: which labels are given: those of the graph's "split"; the same as one "pool", of
+            which a method that selects an epoch trains on four fifths, and any other on all; or
+            "all" labels of the graph for training, whatever its split.
     """
 
     noise: Draw
@@ -55,6 +56,7 @@ def given_labels(
     seed: int,
     protocol: Protocol,
     labels_per_class: int | None = None,
+    selects_epoch: bool = True,
 ) -> Data:
     """Return the graph as a method gets it under `protocol`: corrupted, test labels removed.
 
@@ -66,17 +68,14 @@ def given_labels(
         protocol: how labels come about.
         labels_per_class: keep this many training labels of each true class, chosen at random after
             the noise was drawn: fewer labels are a part of more. None keeps all.
+        selects_epoch: whether the method selects an epoch by validation labels. Of a pool it gets a
+            fifth for that, drawn by the seed, of each given class alike; without it, none.
     """
     y, _, _ = encode_labels(clean)
     if protocol.labels == "all":
         nowhere = torch.zeros_like(y, dtype=torch.bool)
         clean = _with_splits(clean, y >= 0, nowhere, nowhere)
     splits = read_splits(clean, y)
-    if protocol.labels == "pool":
-        pooled = splits.train | splits.val
-        train = _pool_for_training(pooled, seed)
-        clean = _with_splits(clean, train, pooled & ~train, splits.test)
-        splits = read_splits(clean, y)
     draw = protocol.noise
     if isinstance(noise, str) and noise == "none":
         if rate:
@@ -88,10 +87,16 @@ def given_labels(
         val = torch.zeros_like(val)
         clean = _with_splits(clean, splits.train, val, splits.test)
     given = corrupt(clean, noise, rate, seed, on=on, draw=draw)
+    train = splits.train
+    if protocol.labels == "pool":
+        pooled = train | val
+        val = _pool_for_validation(given, pooled, seed) if selects_epoch else torch.zeros_like(val)
+        train = pooled & ~val
+        given = _with_splits(given, train, val, splits.test)
     if labels_per_class is None:
         return given
     choice = 0 if protocol.noise == "fixed" else seed
-    kept = _some_of_each_class(y, splits.train, labels_per_class, choice)
+    kept = _some_of_each_class(y, train, labels_per_class, choice)
     return _with_splits(given, kept, val, splits.test)
 
 
@@ -101,13 +106,14 @@ def _with_splits(graph: Data, train: Tensor, val: Tensor, test: Tensor) -> Data:
     return graph
 
 
-def _pool_for_training(pooled: Tensor, seed: int) -> Tensor:
-    """Return a mask [N] of four fifths of the pooled nodes; true classes play no part."""
-    nodes = np.flatnonzero(pooled.numpy())
-    order = numpy_stream(seed, "pool").permutation(nodes)
-    train = torch.zeros_like(pooled)
-    train[torch.from_numpy(order[len(nodes) // _POOL_VALIDATION :])] = True
-    return train
+def _pool_for_validation(given: Data, pooled: Tensor, seed: int) -> Tensor:
+    """Return a mask [N] of a fifth of the pooled labels, of each given class alike."""
+    y, _, _ = encode_labels(given)
+    nodes = numpy_stream(seed, "pool").permutation(np.flatnonzero(pooled.numpy()))
+    by_class = nodes[np.argsort(y.numpy()[nodes], kind="stable")]
+    val = torch.zeros_like(pooled)
+    val[torch.from_numpy(by_class[_POOL_VALIDATION - 1 :: _POOL_VALIDATION])] = True
+    return val
 
 
 def _some_of_each_class(y: Tensor, train: Tensor, count: int, seed: int) -> Tensor:
@@ -129,7 +135,16 @@ def labels_of_cell(clean: Data, cell: Cell) -> Data:
         cell.seed,
         PROTOCOLS[cell.protocol],
         cell.labels_per_class,
+        selects_epoch(cell.method),
     )
+
+
+def selects_epoch(method: str) -> bool:
+    """Return whether a method selects an epoch by validation labels: networks do.
+
+    A detector of wrong labels gets all labels in any case.
+    """
+    return method not in METHODS or issubclass(METHODS[method], NetworkClassifier)
 
 
 def score(model: NodeClassifier, clean: Data, given: Data | None) -> dict[str, float]:

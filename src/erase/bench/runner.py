@@ -18,8 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from hashlib import sha256
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +37,7 @@ from torch_geometric.data import Data
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench.correction import CORRECTED_BY, labels_to_train, without_correction
 from erase.bench.detection import DetectionSetup, detects, score_detection
+from erase.bench.digests import code_of
 from erase.bench.inductive import (
     UNSEEN,
     score_drawn_nodes,
@@ -162,6 +162,7 @@ def run_cells(
     execution: Execution,
     *,
     retry: bool = False,
+    renew: bool = False,
     progress: bool = False,
     trusted: Mapping[str, TrustedLabels] = MappingProxyType({}),
 ) -> Summary:
@@ -173,6 +174,8 @@ def run_cells(
         path: of the records; representations go to ``<stem>-arrays/<key>.npz`` beside it.
         execution: where and how.
         retry: run cells that failed before once more.
+        renew: run cells again whose record was made by other code, see
+            :func:`erase.bench.digests.code_of`; the new record counts.
         progress: show cells done, failures, rate and time left on stderr.
         trusted: labels that people have confirmed, by dataset.
     """
@@ -180,7 +183,13 @@ def run_cells(
     start = time.monotonic()
     with Journal(path) as journal:
         known = journal.records
-        missing = [c for c in cells if c not in known or (retry and known[c].error is not None)]
+        missing = [
+            cell
+            for cell in cells
+            if cell not in known
+            or (retry and known[cell].error is not None)
+            or (renew and known[cell].code != code_of(cell))
+        ]
         found = len(cells) - len(missing)
         if execution.cluster is None:
             for dataset in dict.fromkeys(cell.dataset for cell in missing):
@@ -264,7 +273,12 @@ def run_batch(batch: Batch) -> list[Result]:
     is split into single cells, so that only the cell at fault fails.
     """
     with _arithmetic(batch):
-        return _attempt(batch)
+        return [_with_code(result) for result in _attempt(batch)]
+
+
+def _with_code(result: Result) -> Result:
+    record = result.record
+    return replace(result, record=replace(record, code=code_of(record.cell)))
 
 
 @contextmanager
@@ -453,15 +467,6 @@ def _failure(cell: Cell, error: str, device: str) -> Record:
     return Record(cell, error=error, **_about(device))
 
 
-@cache
-def _source(package: Path = Path(__file__).parents[1]) -> str:
-    """Return twelve hex digits that any change to a package's source changes."""
-    digest = sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def _about(device: str) -> dict[str, Any]:
     machine = platform.machine()
     with suppress(EraseError):
@@ -471,7 +476,6 @@ def _about(device: str) -> dict[str, Any]:
                 machine += ", TF32 products"
     versions = {
         "erase": __version__,
-        "source": _source(),
         "torch": str(torch.__version__),
         "torch_geometric": torch_geometric.__version__,
         "scikit-learn": sklearn.__version__,
@@ -575,7 +579,7 @@ def _alone(batch: Batch) -> list[Result]:
 
 def _killed(batch: Batch) -> Result:
     error = "KilledWorker: the process that trained this cell died, as for want of memory"
-    return Result(_failure(batch.cells[0], error, batch.device))
+    return _with_code(Result(_failure(batch.cells[0], error, batch.device)))
 
 
 def _on_cluster(work: Sequence[Batch], address: str) -> Iterator[list[Result]]:

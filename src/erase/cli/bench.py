@@ -53,6 +53,10 @@ def run_study(
     retry: Annotated[
         bool, typer.Option("--retry", help="Run cells that failed once more.")
     ] = False,
+    renew: Annotated[
+        bool,
+        typer.Option("--renew", help="Run cells again whose record was made by other code."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be run, and stop.")
     ] = False,
@@ -101,7 +105,14 @@ def run_study(
     execution = Execution(device, jobs, threads or 0, batch or 0, cluster)
     with interrupt_hint(lambda: "The same command continues."):
         done = run_cells(
-            plan, cells, path, execution, retry=retry, progress=not quiet, trusted=trusted
+            plan,
+            cells,
+            path,
+            execution,
+            retry=retry,
+            renew=renew,
+            progress=not quiet,
+            trusted=trusted,
         )
     ran, failed = len(cells) - done.found, len(done.failures)
     summary = {"found": done.found, "ran": ran, "failed": failed, "seconds": done.seconds}

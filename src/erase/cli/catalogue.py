@@ -21,7 +21,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
 
 _GIVEN = {
     "split": "",
-    "pool": ", training and validation labels pooled and divided anew",
+    "pool": ", training and validation labels pooled: a fifth validates where an epoch is selected",
     "all": ", every label of the graph given",
 }
 

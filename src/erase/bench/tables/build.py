@@ -97,7 +97,7 @@ def build(name: str, records: Iterable[Record] | pd.DataFrame, protocol: str = "
     kept = finished(runs, used)
     cells = _layout(name, spec, used, kept) if len(kept) else pd.DataFrame()
     found = find_runs(kept, list(cells["wanted"])) if len(cells) else []
-    is_variant = cells["has_changes"] if found else ()
+    is_variant = cells["has_changes"] & spec.same_runs if found else ()
     of_variants = [scores for scores, variant in zip(found, is_variant, strict=True) if variant]
     if not any(of_variants or found):
         raise _nothing(name, spec, protocol, runs)
