@@ -152,6 +152,9 @@ def test_what_text_is_used(values: Any, is_used: bool) -> None:
         ("id", [30, 50, 50], True),
         ("kid", [30, 50, 41], True),
         ("income", [*range(100, 300, 7)], False),
+        ("user_id", [100, *range(100, 300, 7)], False),
+        ("user_id", [100, 107, 114, 121, *range(100, 300, 7)], True),
+        ("income", [100, *range(100, 300, 7)], True),
     ],
 )
 def test_which_whole_numbers_are_identifiers(name: str, values: Any, is_used: bool) -> None:
