@@ -122,8 +122,8 @@ def test_tables_are_converted_for_a_model(
     nodes = pd.DataFrame({"code": 500 - np.arange(40), "class": np.where(kind, "dog", "cat")})
     nodes["title"] = [f"Number {i}" for i in range(40)]
     nodes["about"] = [f"{'barks' if k else 'meows'} and eats {i % 5}" for i, k in enumerate(kind)]
-    edges = pd.DataFrame({"source": nodes.code[:-2], "target": nodes.code[2:], "strength": 2})
-    edges = edges.astype({"target": int})
+    ends = nodes.code.to_numpy()
+    edges = pd.DataFrame({"source": ends[:-2], "target": ends[2:], "strength": 2})
     for folder, rows in (("today", 30), ("tomorrow", 40)):
         (tmp_path / folder).mkdir()
         table = nodes[:rows] if folder == "today" else nodes.assign(height=kind + 0.5)

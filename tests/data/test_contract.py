@@ -256,7 +256,7 @@ def test_a_task_carries_its_contract_and_reads_other_tables_by_it() -> None:
     with pytest.raises(EraseError, match="got a table without 'age'"):
         NodeTask.of((nodes.drop(columns="age"), edges), labelled=False, contract=contract)
     read_alone = erase.from_tables(nodes, edges)
-    with pytest.raises(EraseError, match=r"other words, categories or scales. Read the table with"):
+    with pytest.raises(EraseError, match=r"other words, categories or scales. Make the features"):
         NodeTask.of(read_alone, labelled=False, contract=contract)
 
 
