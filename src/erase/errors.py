@@ -4,7 +4,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-WITHOUT_WEIGHTS = "NodeTask.of(graph, weights=False)"  # in an error's remedy: --no-weights
+WITHOUT_WEIGHTS = "NodeTask.of(graph, weights=False)"
+WITH_CONTRACT = "from_tables(nodes, edges, contract=model.contract_)"
+_ON_THE_COMMAND_LINE = {  # what a remedy names, and what does the same there
+    WITHOUT_WEIGHTS: "--no-weights",
+    WITH_CONTRACT: "erase convert TABLES FOLDER --model MODEL",
+}
 
 
 class EraseError(ValueError):
@@ -30,7 +35,9 @@ class EraseError(ValueError):
         >>> EraseError("a column 'id'", "none", "Name it: id=….", "id").for_command_line()
         "expected a column 'id'; got none. Name it: --id …."
         """
-        message = str(self).replace(WITHOUT_WEIGHTS, "--no-weights")
+        message = str(self)
+        for python, command in _ON_THE_COMMAND_LINE.items():
+            message = message.replace(python, command)
         if self.option is None:
             return message
         option = f"--{self.option.replace('_', '-')}"

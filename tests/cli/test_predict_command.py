@@ -114,6 +114,60 @@ def test_tables_are_read_by_the_contract_of_the_fit(tmp_path: Path) -> None:
     assert table.predicted.tolist() == np.array(["cat", "dog"])[kind].tolist()
 
 
+@pytest.mark.parametrize("target", ["folder", "graph.npz"])
+def test_tables_are_converted_for_a_model(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = np.arange(40) % 2
+    nodes = pd.DataFrame({"code": 500 - np.arange(40), "class": np.where(kind, "dog", "cat")})
+    nodes["title"] = [f"Number {i}" for i in range(40)]
+    nodes["about"] = [f"{'barks' if k else 'meows'} and eats {i % 5}" for i, k in enumerate(kind)]
+    ends = nodes.code.to_numpy()
+    edges = pd.DataFrame({"source": ends[:-2], "target": ends[2:], "strength": 2})
+    for folder, rows in (("today", 30), ("tomorrow", 40)):
+        (tmp_path / folder).mkdir()
+        table = nodes[:rows] if folder == "today" else nodes.assign(height=kind + 0.5)
+        table.to_csv(tmp_path / folder / "nodes.csv", index=False)
+        edges[: rows - 2].to_csv(tmp_path / folder / "edges.csv", index=False)
+    columns = ["--id", "code", "--label", "class", "--name", "title", "--weight", "strength"]
+    fit = ["fit", str(tmp_path / "today"), *columns, "--method", "smoothed", "--device", "cpu"]
+    assert main([*fit, "--out", str(tmp_path / "fit"), "--quiet"]) == 0
+    model = str(tmp_path / "fit" / "model.safetensors")
+    new, converted = str(tmp_path / "tomorrow"), str(tmp_path / target)
+    assert main(["convert", new, converted, "--model", model, "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["features"] == erase.load_model(model).contract_.width
+    assert "Note: Columns that were not in the fit are ignored: 'height'." in told.err
+    for graph, out in ((new, "direct"), (converted, "converted")):
+        words = ["predict", model, graph, "--out", str(tmp_path / out), "--proba", "--quiet"]
+        assert main(words) == 0
+    direct, through = (
+        pd.read_csv(tmp_path / out / "predictions.csv") for out in ("direct", "converted")
+    )
+    assert direct.id.tolist() == nodes.code.tolist()
+    pd.testing.assert_frame_equal(direct, through)
+    # without the model, the words of the new table count
+    assert main(["convert", new, converted, *columns, "--quiet"]) == 0
+    assert main(["predict", model, converted, "--out", str(tmp_path / "no")]) == 2
+    error = capsys.readouterr().err
+    assert "with 'height' besides. Make the features as those of the fit: erase convert" in error
+    assert "TABLES FOLDER --model MODEL" in error
+
+
+def test_a_model_converts_tables_and_has_to_know_some(
+    model: Path, whole: Data, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    erase.write_graph(whole, tmp_path / "graph.npz")
+    erase.write_graph(whole, tmp_path / "tables")
+    target = str(tmp_path / "target")
+    for graph in (str(tmp_path / "graph.npz"), "debian"):
+        assert main(["convert", graph, target, "--model", str(model)]) == 2
+        assert "expected a graph in tables, for --model" in capsys.readouterr().err
+    assert main(["convert", str(tmp_path / "tables"), target, "--model", str(model)]) == 2
+    assert "expected a model that was fitted on tables" in capsys.readouterr().err
+    assert not Path(target).exists()
+
+
 def test_what_cannot_be_predicted_is_explained(
     model: Path, whole: Data, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,6 +152,9 @@ def test_what_text_is_used(values: Any, is_used: bool) -> None:
         ("id", [30, 50, 50], True),
         ("kid", [30, 50, 41], True),
         ("income", [*range(100, 300, 7)], False),
+        ("user_id", [100, *range(100, 300, 7)], False),
+        ("user_id", [100, 107, 114, 121, *range(100, 300, 7)], True),
+        ("income", [100, *range(100, 300, 7)], True),
     ],
 )
 def test_which_whole_numbers_are_identifiers(name: str, values: Any, is_used: bool) -> None:
@@ -253,7 +256,7 @@ def test_a_task_carries_its_contract_and_reads_other_tables_by_it() -> None:
     with pytest.raises(EraseError, match="got a table without 'age'"):
         NodeTask.of((nodes.drop(columns="age"), edges), labelled=False, contract=contract)
     read_alone = erase.from_tables(nodes, edges)
-    with pytest.raises(EraseError, match=r"other words, categories or scales. Read the table with"):
+    with pytest.raises(EraseError, match=r"other words, categories or scales. Make the features"):
         NodeTask.of(read_alone, labelled=False, contract=contract)
 
 

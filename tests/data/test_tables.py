@@ -1,6 +1,7 @@
 """CSV files of nodes and edges: columns, separators, types and options."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -129,16 +130,71 @@ def test_ids_names_weights_and_contract_come_back(form: str, tmp_path: Path) -> 
     write_graph(data, tmp_path / form)
     back, first = NodeTask.of(read_graph(tmp_path / form)), NodeTask.of(data)
     assert back.node_names == first.node_names == ("Ann", "Bob", "Ann")
-    assert [str(each) for each in back.node_ids or ()] == ["7", "8", "9"]
+    # a table of ids is read as it is written: 007 is no number
+    ids = [7, 8, 9] if form == "g.npz" else ["7", "8", "9"]
+    assert list(back.node_ids or ()) == ids
     torch.testing.assert_close(back.edge_weight, first.edge_weight)
     torch.testing.assert_close(back.x.to_dense(), first.x.to_dense())
     if form == "g.npz":
         assert back.feature_contract == first.feature_contract
+        assert back.notes == first.notes
 
 
 def test_a_table_without_an_edge_is_a_graph() -> None:
     nodes = pd.DataFrame({"id": [1, 2], "label": ["a", "b"], "size": [1, 2]})
-    assert NodeTask.from_tables(nodes, pd.DataFrame({"source": [], "target": []})).num_edges == 0
+    edges = pd.DataFrame({"source": [], "target": []})
+    assert NodeTask.from_tables(nodes, edges).num_edges == 0
+    weighted = edges.assign(weight=pd.Series(dtype=object))
+    assert NodeTask.from_tables(nodes, weighted).num_edges == 0
+
+
+NODES = pd.DataFrame(
+    {
+        "id": [1, 2, 3],
+        "label": ["a", "b", "a"],
+        "title": ["red wine", "red beer", "white wine"],
+        "size": [1.5, 2, 4],
+    }
+)
+EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3], "weight": ["2", "x"]})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": ["id"]}, "in features=…; got 'id', which holds the node ids. Leave it out"),
+        (
+            {"text": ["label"], "no_weights": True},
+            "in text=…; got 'label', which holds the labels. Leave it out",
+        ),
+        ({"weight": "source"}, "a column of weights; got 'source', the ends of the edges"),
+        ({}, "in the column 'weight' of the edges; got 'x' in row 1. Correct it, or name another"),
+        ({"id": "title"}, "in the column 'source', row 0.*or name the column with these ids: id=…"),
+    ],
+)
+def test_a_column_has_one_meaning(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EraseError, match=message):
+        erase.from_tables(NODES, EDGES, **options)
+
+
+@pytest.mark.parametrize(
+    "option", [{"text": "title"}, {"features": ["size", "title"], "text": "title"}]
+)
+def test_names_are_features_where_they_are_asked_for(option: dict[str, Any]) -> None:
+    edges = EDGES[["source", "target"]]
+    task = NodeTask.from_tables(NODES, edges, name="title", **option)
+    assert task.node_names == ("red wine", "red beer", "white wine")
+    assert [column.name for column in task.feature_contract.columns] == ["title", "size"]
+    other = NodeTask.of((NODES, edges), labelled=False, contract=task.feature_contract)
+    torch.testing.assert_close(other.x.to_dense(), task.x.to_dense())
+    plain = NodeTask.from_tables(NODES, edges, name="title")
+    assert [column.name for column in plain.feature_contract.columns] == ["size"]
+
+
+def test_one_table_is_not_a_graph_whatever_its_options(tmp_path: Path) -> None:
+    NODES.to_csv(tmp_path / "nodes.csv")
+    with pytest.raises(EraseError, match="Pass the folder that holds the two tables"):
+        read_graph(tmp_path / "nodes.csv", label="kind")
 
 
 def test_a_folder_keeps_the_feature_contract_weights_and_ids(tmp_path: Path) -> None:

@@ -488,13 +488,14 @@ def test_predicting_before_fitting(name: str) -> None:
 def test_score_needs_a_graph_it_can_predict_and_some_test_labels(
     name: str, communities: Data
 ) -> None:
-    model, other = fitted(name), two_communities(size=3)
-    if model.reads_labels:
-        with pytest.raises(EraseError, match="Fit this graph first"):
-            model.score(other)
-    else:
+    model = fitted(name)
+    for size in (3, communities.num_nodes // 2):  # also another graph of as many nodes
+        other = two_communities(size=size, seed=1)
         right = model.predict(other) == other.y.numpy()
         assert model.score(other) == right[other.test_mask.numpy()].mean()
+    clean = communities.clone()
+    clean.y = torch.where(clean.test_mask, clean.y, 1 - clean.y)  # not what the fit was given
+    assert model.score(clean) == model.score(communities)
     with pytest.raises(EraseError, match="labels to compare predictions with"):
         model.score(corrupt(communities, "pair", 0.1))
 

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from erase.cli import options
 from erase.cli.output import Output
 from erase.cli.startup import starting
 from erase.errors import EraseError
+
+if TYPE_CHECKING:
+    from erase.data.contract import FeatureContract
 
 
 @options.takes_tables
@@ -28,6 +31,15 @@ def convert_graph(
             "--set", "KEY=VALUE", "Set an option of a dataset, such as num_nodes of citations."
         ),
     ],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            show_default=False,
+            help="Tables: make the features as those of this model, with the options of its fit, "
+            "for `erase predict MODEL TARGET`.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of a dataset.")] = 0,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -48,21 +60,22 @@ def convert_graph(
     name, chosen = dataset_name(graph), dict[str, Any]()
     if target.suffix in (".pt", ".graphml", ".gz", ".csv", ".parquet"):
         raise EraseError("a folder or FILE.npz to write", f"{str(target)!r}", "Use one of them.")
+    contract = None if model is None else _contract_of(model, graph)
     if name is not None:
         options.refuse_tables(tables, f"the dataset {name!r}, which has no tables")
         chosen = {"seed": seed, **options.parse_settings(settings, DATASETS[name].options)}
     elif settings:
         raise EraseError("--set with a dataset", f"{graph!r}", "A file has no options.")
-    if target.suffix == ".npz":
-        write_graph(
-            load_dataset(name, **chosen) if name else options.load_graph(graph, tables)[0],
-            target,
-        )
-    elif name is not None:
+    if name is not None and target.suffix != ".npz":
         write_dataset(name, target, **chosen)
     else:
-        write_folder(options.load_graph(graph, tables)[0], target)
+        read = (
+            load_dataset(name, **chosen) if name else options.load_graph(graph, tables, contract)[0]
+        )
+        (write_graph if target.suffix == ".npz" else write_folder)(read, target)
     written = read_graph(target)
+    output = Output(json, quiet)
+    output.notes(field(written, "notes") or ())
     files = [target] if target.is_file() else target.iterdir()
     counts = {
         "nodes": written.num_nodes,
@@ -74,6 +87,7 @@ def convert_graph(
     summary = {
         "graph": graph,
         "tables": tables,
+        "model": None if model is None else str(model),
         "target": str(target),
         **counts,
         "bytes": size,
@@ -81,4 +95,18 @@ def convert_graph(
     }
     shown = ", ".join(f"{value:,} {key}" for key, value in counts.items())
     last = f"{size / 1e6:,.1f} MB in {target}, {seconds:.1f} s."
-    Output(json, quiet).report(summary, f"{shown}.", last)
+    output.report(summary, f"{shown}.", last)
+
+
+def _contract_of(model: Path, graph: str) -> "FeatureContract":
+    """Return what the features of a model's tables are, for the tables GRAPH."""
+    from erase.methods import load_model
+
+    if not options.has_tables(graph):
+        raise EraseError("a graph in tables, for --model", f"{graph!r}", "Leave out --model.")
+    contract = load_model(model).contract_
+    if not contract.columns:
+        raise EraseError(
+            "a model that was fitted on tables", f"{model}, which was not", "Leave out --model."
+        )
+    return contract

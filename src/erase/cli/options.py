@@ -245,7 +245,6 @@ def load_graph(
     """
     from erase.data.datasets import DATASETS, dataset_name, load_dataset
     from erase.data.files import read_graph
-    from erase.data.folder import is_folder
     from erase.data.parts import recover
 
     if (known := dataset_name(name)) is not None:
@@ -259,9 +258,8 @@ def load_graph(
             f"Datasets: {', '.join(DATASETS)}.",
         )
     path = Path(name)
-    has_tables = (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
     chosen = dict(tables)
-    if contract and has_tables:
+    if contract and has_tables(name):
         wanted = {column.name for column in contract.columns}
         chosen_features = {*tables.get("features", ()), *tables.get("text", ())}
         if wanted and "features" in tables and chosen_features != wanted:
@@ -272,6 +270,14 @@ def load_graph(
             )
         chosen["contract"] = contract
     return read_graph(path, **chosen), path.resolve().stem
+
+
+def has_tables(name: str) -> bool:
+    """Return whether GRAPH is a file or folder whose nodes have columns."""
+    from erase.data.folder import is_folder
+
+    path = Path(name)
+    return (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
 
 
 def with_reviews(graph: "Data", reviews: Path | None) -> "Data":

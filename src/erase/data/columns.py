@@ -15,6 +15,8 @@ are all different, and they are
 - on 20 nodes or more, text of fewer than three words on average, such as names of people, and whole
   numbers;
 - on fewer nodes, whole numbers that count the rows, or in a column called id, index, key or number.
+
+On 20 nodes or more, one in ten values of words, or of a column called so, may be repeated.
 """
 
 import re
@@ -35,6 +37,7 @@ _HASH = re.compile(r"(0x)?[0-9a-fA-F-]{8,}")
 _ID_NAME = re.compile(r"(?:.*[\W_])?(?:(?i:id|idx|index|key|no|nr|num|number))|.*[a-z]I[dD]")
 _FEWEST_ROWS_TO_COUNT = 5  # fewer may be 1, 2, 3, … by chance
 _WORDS_OF_A_TEXT = 3  # on average; values of fewer words that are all different are names
+_MOST_DIFFER = 0.9  # share of different values from which they name rows: a few may be repeated
 MOST_WORDS = 4096  # of the vocabulary of a text column
 MOST_CATEGORIES = 100  # of one column; rarer ones become zeros
 LONG_WORD = 12  # mean characters per word from which a text has no blanks between its words
@@ -156,7 +159,7 @@ def describe(column: "pd.Series[Any]", is_text: bool, is_asked_for: bool) -> Col
         return _category_column(name, counts)
     if _is_written_without_blanks(words) or _is_text(words, len(counts), is_asked_for):
         return _text_column(name, column)
-    if len(counts) < 0.9 * len(words):  # many different words, but nodes share them
+    if len(counts) < _MOST_DIFFER * len(words):  # many different words, but nodes share them
         return _category_column(name, counts)
     if is_asked_for:
         return _text_column(name, column)
@@ -167,7 +170,9 @@ def _is_text(words: "pd.Series[Any]", different: int, is_asked_for: bool) -> boo
     """Return whether values, of which `different` ones differ, are text rather than names."""
     if words.str.contains(r"\s", regex=True).mean() <= 0.5:
         return False
-    are_names = different >= 0.9 * len(words) and len(words) >= MANY_NODES and not is_asked_for
+    are_names = (
+        different >= _MOST_DIFFER * len(words) and len(words) >= MANY_NODES and not is_asked_for
+    )
     return not are_names or bool(words.str.split().str.len().mean() >= _WORDS_OF_A_TEXT)
 
 
@@ -178,6 +183,8 @@ def _is_written_without_blanks(words: "pd.Series[Any]") -> bool:
 
 def _are_identifiers(column: "pd.Series[Any]", block: Array) -> bool:
     """Return whether a column holds numbers that name nodes: whole, and none of them twice.
+
+    In a column that is called id, index, key or number, a few of many may be there twice.
 
     Few nodes may differ in any quantity: fewer than `MANY_NODES` values are identifiers where they
     count the rows, or where the column is called so.
@@ -192,11 +199,14 @@ def _are_identifiers(column: "pd.Series[Any]", block: Array) -> bool:
     if len(values) < MANY_NODES and not counts_rows and not _ID_NAME.fullmatch(str(column.name)):
         return False
     low, high = values.min(), values.max()
-    if high - low < len(values) - 1 and max(-low, high) < 2**53:
+    if high - low < _MOST_DIFFER * len(values) - 1 and max(-low, high) < 2**53:
         return False  # there are fewer whole numbers between them than nodes
-    whole = bool((values == np.rint(values)).all())
+    if not bool((values == np.rint(values)).all()):
+        return False
     # of the column itself: as float64, different numbers beyond 2**53 may be equal
-    return whole and bool(column[known].is_unique)
+    different: int = column[known].nunique()
+    is_called_so = _ID_NAME.fullmatch(str(column.name)) and len(values) >= MANY_NODES
+    return different >= (_MOST_DIFFER if is_called_so else 1) * len(values)
 
 
 def _is_whole_type(column: "pd.Series[Any]") -> bool:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from erase.data.columns import IDENTIFIERS, Column, Kind, describe
 from erase.data.matrices import SPARSE_BELOW
-from erase.errors import EraseError
+from erase.errors import WITH_CONTRACT, EraseError
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class FeatureContract:
         wanted = [column.name for column in self.columns]
         extra = [name for name in given if name not in {*wanted, *self.left_out}]
         if missing_columns := [name for name in wanted if name not in given]:
-            _refuse_difference(missing_columns, extra)
+            raise _difference(missing_columns, extra, "Add what is missing.")
         notes = []
         if extra:
             notes.append(f"Columns that were not in the fit are ignored: {_listed(extra)}.")
@@ -113,10 +113,12 @@ class FeatureContract:
             return
         if self.columns and other.columns:
             mine, theirs = ({c.name: c for c in each.columns} for each in (self, other))
-            _refuse_difference(
-                [name for name in mine if name not in theirs],
-                [name for name in theirs if name not in mine],
-            )
+            if mine.keys() != theirs.keys():
+                raise _difference(
+                    [name for name in mine if name not in theirs],
+                    [name for name in theirs if name not in mine],
+                    _AS_IN_THE_FIT,
+                )
             for name, column in mine.items():
                 if column.kind != theirs[name].kind:
                     raise EraseError(
@@ -128,15 +130,15 @@ class FeatureContract:
                 raise EraseError(
                     "features made as those of the fit",
                     "features of the same columns with other words, categories or scales",
-                    "Read the table with the contract of the fit: contract=….",
-                    option="contract",
+                    _AS_IN_THE_FIT,
                 )
             return
         wanted, given = self.feature_names, other.feature_names
         if wanted and given and set(wanted) != set(given):
-            _refuse_difference(
+            raise _difference(
                 [name for name in wanted if name not in given],
                 [name for name in given if name not in wanted],
+                "Give the features of the fit.",
             )
         if self.width != other.width:
             raise EraseError(
@@ -151,6 +153,7 @@ class FeatureContract:
             )
 
 
+_AS_IN_THE_FIT = f"Make the features as those of the fit: {WITH_CONTRACT}."
 _SOURCES = {"table": "columns of a table", "matrix": "a matrix", "edges": "the edges alone"}
 
 
@@ -213,16 +216,11 @@ def _joined(blocks: list[Any], n: int, width: int) -> Any:
     return joined
 
 
-def _refuse_difference(missing: list[str], extra: list[str]) -> None:
-    """Refuse a table that lacks columns of the fit, or has others."""
-    if missing or extra:
-        parts = [f"without {_listed(missing)}"] if missing else []
-        parts += [f"with {_listed(extra)} besides"] if extra else []
-        raise EraseError(
-            "the columns of the fit",
-            f"a table {' and '.join(parts)}",
-            "Add what is missing, drop what is not a feature, or say what it is: label=…, name=….",
-        )
+def _difference(missing: list[str], extra: list[str], remedy: str) -> EraseError:
+    """Return what to raise for features that lack columns of the fit, or have others."""
+    parts = [f"without {_listed(missing)}"] if missing else []
+    parts += [f"with {_listed(extra)} besides"] if extra else []
+    return EraseError("the columns of the fit", f"a table {' and '.join(parts)}", remedy)
 
 
 def _missing(column: "pd.Series[Any]") -> EraseError:

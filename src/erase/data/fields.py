@@ -176,6 +176,14 @@ def to_ids(given: Any) -> list[Any]:
     return ids
 
 
+def are_whole(ids: Iterable[Any]) -> bool:
+    """Return whether all ids are whole numbers that int64 holds."""
+    return all(
+        (type(each) is int or isinstance(each, np.integer)) and -(2**63) <= each < 2**63
+        for each in ids
+    )
+
+
 def well_formed(names: Sequence[str]) -> tuple[str, ...]:
     """Return names in which half of a surrogate pair, which no file can hold, is its escape.
 

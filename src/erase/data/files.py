@@ -53,7 +53,7 @@ from torch_geometric.data import Data
 
 from erase.data.conversion import from_arrays, read_networkx
 from erase.data.edges import given_edges, without_weights
-from erase.data.fields import to_tensor, written
+from erase.data.fields import are_whole, read_names, to_tensor, written
 from erase.data.folder import is_folder, open_folder
 from erase.data.kinds import graph_data
 from erase.data.labels import label_fields, labels_if_any, merge_misspellings
@@ -260,6 +260,9 @@ def read_graph(path: StrPath, **options: Any) -> Data:
 def _read_graph(path: Path, chosen: TableOptions) -> Data:
     if path.is_dir() and not is_folder(path):
         return _read_tables(path, chosen)
+    if path.is_file() and path.suffix.lower() in (".csv", ".parquet"):
+        remedy = "Pass the folder that holds the two tables, called nodes and edges."
+        raise EraseError(f"a graph file: {ACCEPTED}", f"{path.name!r}", remedy)
     if not path.name.lower().endswith((".graphml", ".graphml.gz")):
         general = () if path.is_dir() else ("directed", "strict", "merge_classes")
         chosen.refuse(f"{path.name!r}, which has no tables", but=("no_weights", *general))
@@ -275,10 +278,9 @@ def _read_graph(path: Path, chosen: TableOptions) -> Data:
         if path.name.lower().endswith(suffix):
             with _readable(path, f"a graph in a {suffix} file"):
                 return reader(path, chosen)
-    remedy = "Convert it, or correct the ending."
-    if path.suffix.lower() in (".csv", ".parquet"):
-        remedy = "Pass the folder that holds the two tables, called nodes and edges."
-    raise EraseError(f"a graph file: {ACCEPTED}", f"{path.name!r}", remedy)
+    raise EraseError(
+        f"a graph file: {ACCEPTED}", f"{path.name!r}", "Convert it, or correct the ending."
+    )
 
 
 def _check_archive(path: Path) -> None:
@@ -349,6 +351,8 @@ def _read_npz(path: Path, options: TableOptions) -> Data:
                 except ValueError:  # an array of Python objects, as old files have: a pickle
                     note = f"{key} is ignored: it is pickled, and no pickle is opened."
                     data.notes = [*data.to_dict().get("notes", ()), note]
+        if _NPZ_NOTES in file and file[_NPZ_NOTES].dtype.kind == "U":
+            data.notes = [*file[_NPZ_NOTES].ravel().tolist(), *data.to_dict().get("notes", ())]
     return merge_misspellings(data) if options.merge_classes else data
 
 
@@ -578,7 +582,10 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
         arrays |= {f"x_{part}": np.asarray(value) for part, value in parts.items()}
     for key in ("node_names", "node_ids", "feature_names"):
         if key in data:
-            arrays[key] = np.array(data[key], dtype=str)
+            numbered = key == "node_ids" and are_whole(data[key])
+            arrays[key] = np.array(data[key], dtype=np.int64 if numbered else str)
+    if notes := read_names(data, "notes"):
+        arrays[_NPZ_NOTES] = np.array(notes, dtype=str)
     if weight is not None:
         arrays["edge_weight"] = weight.numpy()
     if directed:
@@ -645,6 +652,7 @@ def _masks(data: Data, n: int) -> dict[str, Tensor]:
 
 
 _CHECK_PATH = "Check the path."
+_NPZ_NOTES = "graph_notes"  # the array of an .npz file
 
 
 def _existing(path: StrPath, remedy: str | None = None) -> Path:

@@ -55,7 +55,15 @@ from erase.data.checks import (
 from erase.data.edge_sorter import BLOCK, ArrayFile, EdgeSorter
 from erase.data.edges import edge_ends, edge_weights, given_edges
 from erase.data.features import note_if_sparse, refuse_infinite
-from erase.data.fields import Names, field, mark_checked, read_names, to_tensor, was_checked
+from erase.data.fields import (
+    Names,
+    are_whole,
+    field,
+    mark_checked,
+    read_names,
+    to_tensor,
+    was_checked,
+)
 from erase.data.kinds import graph_data
 from erase.data.labels import labels_if_any, own_numbers
 from erase.data.matrices import feature_matrix
@@ -530,9 +538,7 @@ class FolderWriter:
     @input_errors("ids of nodes")
     def add_ids(self, ids: Sequence[Any]) -> None:
         """Add the ids of the next nodes: names, or whole numbers."""
-        self._ids_are_numbers &= all(
-            type(each) is int or isinstance(each, np.integer) for each in ids
-        )
+        self._ids_are_numbers &= are_whole(ids)
         self._add_text("id", ids)
 
     def _add_text(self, what: str, names: Iterable[Any]) -> None:

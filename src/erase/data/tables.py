@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from erase.data.columns import read_numbers
 from erase.data.contract import FeatureContract, fit_contract
 from erase.data.fields import not_a_graph, to_tensor
 from erase.data.labels import label_column, merge_misspellings
@@ -163,6 +162,7 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
             "Name the one that holds them: id=….",
             option="id",
         )
+    _refuse_features(options, {id: "the node ids"})
     ids = pd.Index(nodes[id])
     if (twice := ids.duplicated() | ids.isna()).any():
         i = int(np.flatnonzero(twice)[0])
@@ -188,21 +188,48 @@ def _edge_weight(
     weight = None
     if name is not None:
         choose_column(edges.columns, name, (), 0, "weight")
-        numbers = read_numbers(edges[name])
-        if numbers is None or numbers.shape[1] != 1:
+        if name in (source, target):
             raise EraseError(
-                f"numbers in the column {name!r} of the edges",
-                f"{edges[name].iloc[0]!r} in row 0",
-                "Correct it, or name another column: weight=….",
+                "a column of weights",
+                f"{name!r}, the ends of the edges",
+                "Name another one: weight=….",
                 option="weight",
             )
-        weight = torch.from_numpy(numbers[:, 0].astype(np.float32))
+        weight = _numbers_of(edges[name])
     used = (source, target, name)
     extra = [repr(column) for column in edges.columns if column not in used]
     if not extra:
         return weight, []
     hint = "" if name else " (to use one as weights, name it: weight=… or --weight)"
     return weight, [f"Columns of the edges are ignored: {', '.join(extra)}{hint}."]
+
+
+def _numbers_of(column: "pd.Series[Any]") -> Tensor:
+    """Return the weights [E] in a column of an edges table; NaN where there is none."""
+    values = column.astype(object).where(column.notna(), None)
+    numbers = pd.to_numeric(values, errors="coerce")
+    if (wrong := (numbers.isna() & values.notna()).to_numpy()).any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise EraseError(
+            f"numbers in the column {column.name!r} of the edges",
+            f"{column.iloc[i]!r} in row {i}",
+            "Correct it, or name another column: weight=….",
+            option="weight",
+        )
+    return torch.from_numpy(numbers.to_numpy(np.float32, na_value=np.nan))
+
+
+def _refuse_features(options: TableOptions, used: dict[str, str]) -> None:
+    """Refuse features that are asked for in a column with another meaning."""
+    for option in ("features", "text"):
+        for column in getattr(options, option) or ():
+            if column in used:
+                raise EraseError(
+                    f"a column of features in {option}=…",
+                    f"{column!r}, which holds {used[column]}",
+                    "Leave it out.",
+                    option=option,
+                )
 
 
 def refuse_equal_names(columns: "pd.Index[Any]") -> None:
@@ -274,12 +301,16 @@ def data_from_frame(
         data.edge_weight = edge_weight
     name = options.name if options.name in frame.columns else None
     name = name or ("name" if "name" in frame.columns else None)
-    contract = options.contract
-    used = {*(options.features or ()), *options.text}
-    used |= set() if contract is None else {column.name for column in contract.columns}
-    gone = [options.label, options.split, options.trusted, options.trusted_random]
-    # a title can be a node's name and a feature
-    gone += [] if name is None or name in used else [name]
+    gone = {
+        options.label: "the labels",
+        options.split: "the splits",
+        options.trusted: "the trusted labels",
+        options.trusted_random: "which trusted labels were drawn at random",
+    }
+    _refuse_features(options, gone)
+    made = () if options.contract is None else (each.name for each in options.contract.columns)
+    if name is not None and name not in {*(options.features or ()), *options.text, *made}:
+        gone[name] = "the names"
     data.node_names = [str(each) for each in (ids if name is None else _names(frame[name], ids))]
     if options.label in frame.columns:
         labels = label_column(frame[options.label])
@@ -345,7 +376,8 @@ def _rows_of(ids: "pd.Index[Any]", ends: "pd.Series[Any]", name: str) -> np.ndar
         raise EraseError(
             "edges between nodes of the nodes table",
             f"{ends.iloc[i : i + 1].tolist()[0]!r} in the column {name!r}, row {i}",
-            "Add that node to the nodes table, or remove the edge.",
+            "Add that node, remove the edge, or name the column with these ids: id=….",
+            option="id",
         )
     return found.astype(np.int64)
 

@@ -321,7 +321,7 @@ class NodeTask:
             class_names=class_names,
             label_values=label_values,
             node_names=node_names,
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),  # those of a task that was written come again
             hidden_labels=int(((y >= 0) & ~(train | val)).sum()),
             node_ids=_node_ids(data, n),
             edge_weight=edges.weight,

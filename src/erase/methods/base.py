@@ -487,10 +487,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the accuracy on the test nodes of `graph`, which holds the labels to compare with.
 
         The predictions are those of ``predict(graph)``; a method that reads the labels of a graph
-        to predict is scored on the graph of its fit. Without a test mask, all labelled nodes
-        outside the training and validation masks count. A node whose class was not in the fit
-        counts as an error. Labels of another kind, such as names instead of numbers, or without any
-        class of the fit are refused.
+        to predict keeps those of its fit for the graph of the fit. Without a test mask, all
+        labelled nodes outside the training and validation masks count. A node whose class was not
+        in the fit counts as an error. Labels of another kind, such as names instead of numbers, or
+        without any class of the fit are refused.
 
         Args:
             graph: anything ``NodeTask.of`` takes.
@@ -500,12 +500,6 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         data = graph_data(graph, self.table_contract_)
         labels, _, values = encode_labels(data)
         nodes = read_splits(data, labels).test & (labels >= 0)
-        if self.reads_labels and len(self._fitted().outcome.proba) != labels.numel():
-            raise EraseError(
-                f"the graph of the fit, {len(self._fitted().outcome.proba)} nodes",
-                f"one of {labels.numel()} nodes",
-                "Fit this graph first.",
-            )
         if not bool(nodes.any()):
             raise EraseError(
                 "labels to compare predictions with, at nodes that the fit did not train on",
@@ -513,7 +507,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "Mark labelled nodes to score: test_mask, or test in the column split of a table.",
             )
         refuse_other_labels(self.classes_, values, "a graph")
-        predicted = self.predict(None if self.reads_labels else data)
+        # `graph` may have clean labels where the fit had noisy ones
+        is_known = self.reads_labels and self._is_graph_of_fit(data)
+        predicted = self.predict(None if is_known else data)
         kept = nodes.numpy()
         return float(np.mean(predicted[kept] == values[labels.numpy()[kept]]))
 
@@ -551,6 +547,12 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
                 "Fit this graph, or give both graphs features.",
             )
         return self._with_weights_of_fit(self._to_learn(task))
+
+    def _is_graph_of_fit(self, data: Data) -> bool:
+        """Return whether a graph has the nodes and edges of the fit."""
+        task = NodeTask.of(data, labelled=False)
+        same_nodes = len(task.y) == len(self._fitted().outcome.proba)
+        return same_nodes and self.edges_ == _digest(task.edge_index)
 
     @property
     def table_contract_(self) -> FeatureContract:
@@ -691,8 +693,9 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         self.classes_, self.class_names_ = task.label_values, task.class_names
         self.notes_, self.contract_ = task.notes, task.feature_contract
         self.weighted_ = task.edge_weight is not None
-        # to know the graph again, where its features mean nothing elsewhere
-        self.edges_ = _digest(task.edge_index) if self.contract_.source == "edges" else ""
+        # to know the graph again, where features or labels mean nothing elsewhere
+        is_own = self.contract_.source == "edges" or self.reads_labels
+        self.edges_ = _digest(task.edge_index) if is_own else ""
         self.__dict__.pop("encoder_", None)  # of the fit before
 
     @property
