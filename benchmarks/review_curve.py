@@ -75,8 +75,9 @@ def simulate(
             return {
                 "decisions": progress["reviewed"],
                 "found": progress["changed"],
+                "basis": progress["basis"],
                 "wrong": {name: round(value, 4) for name, value in progress["wrong"].items()},
-                "left": round(progress["left"]["value"], 1),
+                "left": {name: round(value, 1) for name, value in progress["left"].items()},
                 "truly_wrong": int((first.given != truth)[labelled].sum()),
                 "still_wrong": int((labels != truth[labelled]).sum()),
                 "may_stop": progress["may_stop"],

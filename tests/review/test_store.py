@@ -153,6 +153,19 @@ def test_the_first_part_of_the_random_order_is_a_random_sample(
     assert reviews.apply(graph).trusted_random.nonzero().flatten().tolist() == expected
 
 
+def test_the_order_of_the_review_is_known(reviews: Reviews) -> None:
+    """Where a node was reviewed first counts; one that was drawn stays drawn after an undo."""
+    reviews.record(3, "b", by="ann", random=True)
+    reviews.undo("ann")
+    reviews.record(1, "b", by="ann")
+    reviews.record(3, "b", by="ann")
+    reviews.record(1, "a", by="bob")
+    reviews.record(2, None, by="bob", random=True)
+    reviews.record(0, "a", by="bob")
+    reviews.undo("bob")
+    assert reviews.order() == [(1, False), (3, True), (2, True)]
+
+
 def test_another_graph_is_refused(reviews: Reviews, graph: Data, tmp_path: Path) -> None:
     reviews.record(0, "b")
     corrected = graph.clone()

@@ -384,12 +384,20 @@ class Reviews:
         """Return the reviewed nodes that are a random sample of the `labelled` ones [N]."""
         with self._lock:
             votes = self.votes()
-            query = "SELECT DISTINCT node FROM decisions WHERE random"
-            flagged = {node for (node,) in self._connection.execute(query) if node in votes}
+            flagged = {node for node, is_random in self.order() if is_random}
             reviewed = np.zeros(len(labelled), dtype=bool)
             reviewed[list(votes)] = True
             flagged.update(random_sample(labelled, reviewed, self.seed).tolist())
         return sorted(flagged)
+
+    def order(self) -> list[tuple[int, bool]]:
+        """Return the reviewed nodes, the first one first, and which were drawn at random."""
+        query = (
+            "SELECT node, (SELECT max(random) FROM decisions d WHERE d.node = decisions.node) "
+            f"FROM decisions WHERE {_IS_STANDING} GROUP BY node ORDER BY min(id)"
+        )
+        with self._lock:
+            return [(node, bool(drawn)) for node, drawn in self._connection.execute(query)]
 
     def was_random(self, node: int) -> bool:
         """Say whether a decision on this node, undone or not, was on a random draw."""
