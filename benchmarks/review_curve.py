@@ -30,7 +30,12 @@ class Reviewer:
     """A client of the server at a start address."""
 
     def __init__(self, url: str) -> None:
-        self.client = httpx2.Client(base_url=url.split("/?")[0], timeout=60)
+        self.client = httpx2.Client(
+            base_url=url.split("/?")[0],
+            timeout=60,
+            # an audit takes longer than a connection is kept
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        )
         self.client.get(url, follow_redirects=True).raise_for_status()
         self.client.post("/api/reviewer", json={"name": "simulated"}).raise_for_status()
 

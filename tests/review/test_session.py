@@ -335,6 +335,17 @@ def test_labels_that_were_decided_elsewhere_are_known(session: Session, tmp_path
     assert item["node"] not in nodes(session.next_items("bob", 20))
 
 
+def test_a_review_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """Second opinions are still wanted, and the learning curve has its first point once."""
+    before = small_session(tmp_path, plan={"double_share": 0.0})
+    (item,) = before.next_items("ann", 1)
+    before.decide("ann", [Choice(item["node"], None, key="k")])
+    after = small_session(tmp_path, plan={"double_share": 0.0})
+    assert nodes(after.next_items("bob", 1)) == [item["node"]]
+    assert item["node"] not in nodes(after.next_items("ann", 20))
+    assert len(after.curve()) == 1
+
+
 def test_label_table_and_unlabelled_nodes(session: Session) -> None:
     (item,) = session.next_items("ann", 1)
     k = (item["given"][0] + 1) % 3
