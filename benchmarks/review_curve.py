@@ -30,7 +30,12 @@ class Reviewer:
     """A client of the server at a start address."""
 
     def __init__(self, url: str) -> None:
-        self.client = httpx2.Client(base_url=url.split("/?")[0], timeout=60)
+        self.client = httpx2.Client(
+            base_url=url.split("/?")[0],
+            timeout=60,
+            # an audit takes longer than a connection is kept
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        )
         self.client.get(url, follow_redirects=True).raise_for_status()
         self.client.post("/api/reviewer", json={"name": "simulated"}).raise_for_status()
 
@@ -75,8 +80,9 @@ def simulate(
             return {
                 "decisions": progress["reviewed"],
                 "found": progress["changed"],
+                "basis": progress["basis"],
                 "wrong": {name: round(value, 4) for name, value in progress["wrong"].items()},
-                "left": round(progress["left"]["value"], 1),
+                "left": {name: round(value, 1) for name, value in progress["left"].items()},
                 "truly_wrong": int((first.given != truth)[labelled].sum()),
                 "still_wrong": int((labels != truth[labelled]).sum()),
                 "may_stop": progress["may_stop"],

@@ -1,4 +1,7 @@
-"""The share of wrong labels from a random sample, errors left, and the stopping rule."""
+"""The share of wrong labels from random draws, errors left, and the stopping rule."""
+
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -6,60 +9,149 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from erase.audit import Estimate
-from erase.review.estimate import errors_left, may_stop, wrong_share
+from erase.review.estimate import Draws, basis, errors_left, is_sampled, may_stop, wrong_share
 from synthetic_audits import planted_audit
 
 AUDIT = planted_audit(400, unlabelled=0.0)
+LARGE = planted_audit(20_000, unlabelled=0.0)
 
 
-def sample(size: int, wrong: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return `trusted` and `trusted_random` of a sample in which some labels are wrong."""
-    trusted = np.full(400, -1)
-    trusted[:size] = AUDIT.given[:size]
-    trusted[:wrong] = (AUDIT.given[:wrong] + 1) % len(AUDIT.class_names)
-    return trusted, trusted >= 0
+def reviewed(
+    size: int, wrong: int, drawn: int | None = None, audit: object = AUDIT
+) -> tuple[NDArray[np.int64], Draws]:
+    """Return `trusted` and the draws where the first `size` labels are reviewed, one after another.
+
+    The first of them are wrong, and the first `drawn` are random, by default all.
+    """
+    given = audit.given  # type: ignore[attr-defined]
+    classes = len(audit.class_names)  # type: ignore[attr-defined]
+    trusted = np.full(len(given), -1)
+    trusted[:size] = given[:size]
+    trusted[:wrong] = (given[:wrong] + 1) % classes
+    order = [(i, drawn is None or i < drawn) for i in range(size)]
+    return trusted, Draws.of(order, given, trusted)
 
 
-def test_the_interval_is_that_of_the_binomial_distribution() -> None:
+def test_what_was_known_at_each_draw() -> None:
+    """Nodes 1 and 3 are drawn; 2 was unsure, 4 has no label, and neither is a draw."""
+    given = np.array([0, 0, 0, 0, -1, 0])
+    trusted = np.array([1, 0, -1, 1, 1, -1])
+    order = [(0, False), (1, True), (2, True), (4, True), (3, True)]
+    draws = Draws.of(order, given, trusted)
+    assert draws.wrong.tolist() == [False, True]
+    assert draws.found.tolist() == [1, 1]
+    assert draws.unseen.tolist() == [4, 2]  # of 5 labels
+
+
+def test_of_many_labels_the_interval_is_that_of_the_binomial_distribution() -> None:
     """At its ends, what was seen or more (or less) has a chance of 5 %."""
-    found = wrong_share(AUDIT, *sample(50, 4))
-    assert found.value == 0.08
-    assert binom.sf(3, 50, found.low) == pytest.approx(0.05)
-    assert binom.cdf(4, 50, found.high) == pytest.approx(0.05)
+    found = wrong_share(LARGE, *reviewed(50, 4, audit=LARGE))
+    assert found.value == pytest.approx(0.08, abs=3e-4)
+    assert binom.sf(3, 50, found.low) == pytest.approx(0.05, abs=1e-3)
+    assert binom.cdf(4, 50, found.high) == pytest.approx(0.05, abs=1e-3)
 
 
-def test_labels_that_were_not_drawn_at_random_do_not_count() -> None:
-    trusted, random = sample(50, 4)
-    trusted[100:110] = (AUDIT.given[100:110] + 1) % len(AUDIT.class_names)
-    found = wrong_share(AUDIT, trusted, random)
-    assert (found.value, found.low) == (0.08, 14 / 400)  # what is found is wrong for sure
-    assert errors_left(AUDIT, trusted, random).value == pytest.approx(32 - 14)
-    trusted[110:150] = (AUDIT.given[110:150] + 1) % len(AUDIT.class_names)
-    assert wrong_share(AUDIT, trusted, random).value == 54 / 400
-    assert errors_left(AUDIT, trusted, random).value == 0
-    assert errors_left(AUDIT, *sample(50, 4)).value == pytest.approx(32 - 4)
+def test_the_estimate_is_unbiased_although_suspicious_labels_are_reviewed_between() -> None:
+    """The mean over all random orders of six labels is the number of wrong ones, three."""
+    given = np.zeros(6, dtype=np.int64)
+    truth = np.array([1, 1, 0, 1, 0, 0])
+    suspicious = [1, 2, 0, 5, 3, 4]
+    for places in ((True, False, True), (False, True, False, True), (False, False, True, True)):
+        errors = []
+        for order in permutations(range(6)):
+            taken: dict[int, bool] = {}
+            for random in places:
+                node = next(each for each in (order if random else suspicious) if each not in taken)
+                taken[node] = random
+            trusted = np.where(np.isin(np.arange(6), [*taken]), truth, -1)
+            draws = Draws.of([*taken.items()], given, trusted)
+            errors.append(draws.errors(draws.wrong.mean()))
+        assert np.mean(errors) == pytest.approx(3)
 
 
-def test_without_a_sample_the_audit_answers_and_nobody_stops() -> None:
-    own = AUDIT.decision.noise_rate
+def test_the_interval_holds_the_truth_nine_times_in_ten() -> None:
+    rng = np.random.default_rng(0)
+    hit, classes = 0, len(AUDIT.class_names)
+    for _ in range(200):
+        wrong = rng.random(400) < 0.2
+        truth = np.where(wrong, (AUDIT.given + 1) % classes, AUDIT.given)
+        by = {False: np.argsort(-1.0 * wrong - rng.normal(size=400)), True: rng.permutation(400)}
+        taken: dict[int, bool] = {}
+        for turn in range(150):
+            random = turn % 5 == 4
+            taken[next(i for i in by[random].tolist() if i not in taken)] = random
+        trusted = np.where(np.isin(np.arange(400), [*taken]), truth, -1)
+        draws = Draws.of([*taken.items()], AUDIT.given, trusted)
+        found = wrong_share(AUDIT, trusted, draws)
+        assert found.low <= found.value <= found.high
+        hit += int(found.low <= wrong.mean() <= found.high)
+    assert hit >= 180
+
+
+def test_errors_found_between_the_draws_count_as_they_are() -> None:
+    """The same draws; 40 further errors are found before the last 20 of them."""
+    classes = len(AUDIT.class_names)
+    trusted = AUDIT.given.copy()
+    trusted[300:] = -1
+    trusted[200:240] = (AUDIT.given[200:240] + 1) % classes
+    early = [*((i, True) for i in range(20)), *((i, False) for i in range(200, 240))]
+    draws = Draws.of([*early, *((i, True) for i in range(20, 40))], AUDIT.given, trusted)
+    trusted[[i for i in range(300) if not (i < 40 or 200 <= i < 240)]] = -1
+    assert draws.errors(0.0) == pytest.approx(
+        sum(40 / (340 - i) for i in range(20))
+        / (sum(1 / (400 - i) for i in range(20)) + sum(1 / (340 - i) for i in range(20)))
+    )
+    assert wrong_share(AUDIT, trusted, draws).value == 40 / 400  # 40 are found
+    assert errors_left(AUDIT, trusted, draws).value == 0
+    all_left = errors_left(AUDIT, *reviewed(40, 0))
+    assert 0 < errors_left(AUDIT, trusted, draws).high < all_left.high
+
+
+def test_without_draws_the_audit_answers_and_nobody_stops() -> None:
+    own = AUDIT.decision.at_least  # which is what it says everywhere
     for size in (0, 29):
-        assert wrong_share(AUDIT, *sample(size, 0)) == own
-        assert not may_stop(AUDIT, *sample(size, 0), below=1.0)
-    assert wrong_share(AUDIT, *sample(30, 0)).value == 0
-    assert may_stop(AUDIT, *sample(30, 0), below=1.0)
-    trusted = (AUDIT.given + 1) % len(AUDIT.class_names)  # all are found to be wrong
-    assert wrong_share(AUDIT, trusted, np.zeros(400, dtype=bool)) == Estimate(1.0, 1.0, 1.0)
+        assert wrong_share(AUDIT, *reviewed(size, 0)) == own
+        assert wrong_share(AUDIT, *reviewed(60, 0, drawn=size)) == own
+        assert not may_stop(AUDIT, *reviewed(size, 0), below=1.0)
+    assert wrong_share(AUDIT, *reviewed(30, 0)).value == 0
+    assert may_stop(AUDIT, *reviewed(30, 0), below=1.0)
+    small = planted_audit(70, unlabelled=0.0)
+    assert [is_sampled(small, *reviewed(size, 0, audit=small)) for size in (6, 7)] == [False, True]
 
 
-def test_errors_left_are_labels_that_nobody_has_reviewed() -> None:
-    trusted, random = sample(400, 4)
-    random[40:] = False
-    assert errors_left(AUDIT, trusted, random).high == 0
-    trusted[390:] = -1
-    assert errors_left(AUDIT, trusted, random).high == 10
+def test_what_the_estimate_rests_on() -> None:
+    trusted, none = reviewed(0, 0)
+    assert basis(AUDIT, trusted, none) == "least"
+    assert basis(AUDIT, *reviewed(30, 0)) == "random"
+    agreement = replace(AUDIT.decision.agreement, correlation=-1.0)
+    decision = replace(AUDIT.decision, agreement=agreement)
+    assert basis(replace(AUDIT, decision=decision), trusted, none) == "nothing"
+    confirmed = replace(decision, confirmed=20)
+    assert basis(replace(AUDIT, decision=confirmed), trusted, none) == "audit"
+    assert wrong_share(replace(AUDIT, decision=confirmed), trusted, none) == decision.noise_rate
+
+
+def test_what_is_known_limits_every_estimate() -> None:
+    """At least what was found, at most what was found and all that nobody has decided."""
+    trusted, draws = reviewed(400, 390)
+    trusted[395:] = -1
+    sure = replace(AUDIT.decision, at_least=Estimate(0.0, 0.0, 1.0))
+    audit = replace(AUDIT, decision=sure)
+    for given, found in ((audit, reviewed(0, 0)[1]), (AUDIT, draws)):
+        share = wrong_share(given, trusted, found)
+        assert share.low >= 390 / 400
+        assert share.high <= 395 / 400
+        assert errors_left(given, trusted, found).high <= 5
+
+
+def test_where_all_labels_are_decided_nothing_is_estimated() -> None:
+    trusted, draws = reviewed(400, 4, drawn=10)
+    assert wrong_share(AUDIT, trusted, draws) == Estimate(0.01, 0.01, 0.01)
+    assert errors_left(AUDIT, trusted, draws) == Estimate(0.0, 0.0, 0.0)
+    assert may_stop(AUDIT, trusted, draws)
 
 
 def test_one_may_stop_when_few_errors_can_be_left() -> None:
-    assert not may_stop(AUDIT, *sample(50, 0))
-    assert may_stop(AUDIT, *sample(200, 0))
-    assert not may_stop(AUDIT, *sample(200, 0), below=0.001)
+    assert not may_stop(AUDIT, *reviewed(50, 0))
+    assert may_stop(AUDIT, *reviewed(200, 0))
+    assert not may_stop(AUDIT, *reviewed(200, 0), below=0.001)

@@ -107,6 +107,15 @@ def test_nothing_is_shown_without_the_token(path: str, session: Session) -> None
         assert answer.headers[name] == value
 
 
+def test_the_token_opens_the_start_page_only(session: Session) -> None:
+    """Other addresses that carry it would keep it, in logs and histories."""
+    client = client_of(session, admitted=False)
+    for path in ("/api/start", "/export/decisions.csv", "/review.js"):
+        answer = client.get(f"{path}?token={TOKEN}", follow_redirects=False)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:80", "127.0.0.1.evil:8765"],
@@ -196,6 +205,16 @@ def test_malformed_bodies_are_refused(body: bytes, client: TestClient, session: 
     assert answer.json()["error"]
     assert session.reviews.decisions.empty
     assert client.get("/api/state").status_code == 200
+
+
+def test_many_decisions_and_long_names_are_limited(client: TestClient, session: Session) -> None:
+    node = session.audit.issues["node"].tolist()[0]
+    sent = [{"key": f"{KEY}{i}", "node": node, "class": 0} for i in range(201)]
+    assert client.post("/api/decisions", json={"decisions": sent}).status_code == 400
+    assert client.post("/api/decisions", json={"decisions": sent[:200]}).status_code == 200
+    assert client.post("/api/reviewer", json={"name": "x" * 61}).status_code == 400
+    client.cookies.set(f"{Access(PORT, TOKEN).cookie}-name", "x" * 100)  # not by our page
+    assert client.get("/api/start").json()["reviewer"] == "x" * 60
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:

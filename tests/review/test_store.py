@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 import erase
 from erase.audit.queue import random_order
 from erase.errors import EraseError
-from erase.review import store
+from erase.review import database, store
 from erase.review.store import Reviews, read_reviews
 
 
@@ -67,6 +67,7 @@ def test_a_request_that_is_sent_twice_counts_once(reviews: Reviews) -> None:
         assert reviews.undo("ann", key="undo") == [1]
     assert len(reviews.decisions) == 3
     assert reviews.consensus() == {0: "b"}
+    assert reviews.undo("ann", key="und_") == [0]  # another key, not a pattern
 
 
 def test_undo_goes_back_step_by_step_and_batch_by_batch(reviews: Reviews) -> None:
@@ -153,6 +154,19 @@ def test_the_first_part_of_the_random_order_is_a_random_sample(
     assert reviews.apply(graph).trusted_random.nonzero().flatten().tolist() == expected
 
 
+def test_the_order_of_the_review_is_known(reviews: Reviews) -> None:
+    """Where a node was reviewed first counts; one that was drawn stays drawn after an undo."""
+    reviews.record(3, "b", by="ann", random=True)
+    reviews.undo("ann")
+    reviews.record(1, "b", by="ann")
+    reviews.record(3, "b", by="ann")
+    reviews.record(1, "a", by="bob")
+    reviews.record(2, None, by="bob", random=True)
+    reviews.record(0, "a", by="bob")
+    reviews.undo("bob")
+    assert reviews.order() == [(1, False), (3, True), (2, True)]
+
+
 def test_another_graph_is_refused(reviews: Reviews, graph: Data, tmp_path: Path) -> None:
     reviews.record(0, "b")
     corrected = graph.clone()
@@ -165,6 +179,11 @@ def test_another_graph_is_refused(reviews: Reviews, graph: Data, tmp_path: Path)
         reviews.apply(other)
     with pytest.raises(EraseError, match="other classes"):
         Reviews(reviews.path, other)
+    reviews.record(1, "b")
+    swapped = graph.clone()
+    swapped.y = ["a", "a", "a", "b", "", "a"]  # the same classes, and nobody chose this one
+    with pytest.raises(EraseError, match="node 1 is labelled 'a'"):
+        Reviews(reviews.path, swapped)
     smaller = Data(x=torch.eye(2), edge_index=graph.edge_index[:, :1], y=["a", "b"])
     with pytest.raises(EraseError, match="with 6 nodes; got one with 2"):
         reviews.apply(smaller)
@@ -206,7 +225,7 @@ def test_old_databases_are_brought_up_to_date_and_newer_ones_refused(
     reviews.record(0, "b")
     reviews.close()
     step = "CREATE TABLE later (x);\nINSERT INTO later VALUES (7);\n"
-    monkeypatch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, step))
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, step))
     with Reviews(reviews.path) as newer:
         assert newer.consensus() == {0: "b"}
     connection = sqlite3.connect(reviews.path)

@@ -20,7 +20,14 @@ from erase.audit.queue import Strategy, rank
 from erase.audit.report.palette import class_marks
 from erase.data.fields import node_columns
 from erase.errors import EraseError
-from erase.review.estimate import ENOUGH, errors_left, is_sampled, may_stop, wrong_share
+from erase.review.estimate import (
+    Draws,
+    basis,
+    errors_left,
+    may_stop,
+    sample_wanted,
+    wrong_share,
+)
 from erase.review.evidence import Details, Evidence
 from erase.review.store import Choice, Reviews, majority
 
@@ -372,7 +379,8 @@ class Session:
     def _estimates(self) -> dict[str, Any]:
         """Return counts and estimates, the audit's own while few random labels are known."""
         audit = self.audit
-        trusted, random = self.reviews.trusted(self.class_names, audit.given >= 0)
+        trusted, _ = self.reviews.trusted(self.class_names, audit.given >= 0)
+        draws = Draws.of(self.reviews.order(), audit.given, trusted)
         known = trusted >= 0
         below = self.plan.stop_below
         return {
@@ -381,14 +389,14 @@ class Session:
             "by_reviewer": self.reviews.by_reviewer(),
             "agreed": int(known.sum()),
             "changed": int((known & (trusted != audit.given)).sum()),
-            "random": int(random.sum()),
-            "random_wrong": int((random & (trusted != audit.given)).sum()),
-            "is_sampled": is_sampled(audit, trusted, random),
-            "sample_wanted": ENOUGH,
+            "random": len(draws),
+            "random_wrong": int(draws.wrong.sum()),
+            "basis": basis(audit, trusted, draws),
+            "sample_wanted": sample_wanted(audit),
             "disagreements": len(self.reviews.disagreements()),
-            "wrong": asdict(wrong_share(audit, trusted, random)),
-            "left": asdict(errors_left(audit, trusted, random)),
-            "may_stop": may_stop(audit, trusted, random, below),
+            "wrong": asdict(wrong_share(audit, trusted, draws)),
+            "left": asdict(errors_left(audit, trusted, draws)),
+            "may_stop": may_stop(audit, trusted, draws, below),
             "stop_below": below,
         }
 

@@ -5,14 +5,12 @@ Decisions are appended, never changed: an undo is a row of its own. The database
 machine.
 """
 
-import sqlite3
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -30,50 +28,9 @@ from erase.data.kinds import Graph, graph_data, with_trusted
 from erase.data.labels import encode_labels
 from erase.data.splits import read_splits
 from erase.errors import EraseError
+from erase.review.database import DECISION, connect, import_table, now
 
 ACTIONS = ("given", "suggested", "other", "unsure", "undo")
-_APPLICATION = 0x45525356  # marks the file as a review database
-_DECISION = (
-    "key, node, reviewer, made, action, given, suggested, label, note, random, seconds, batch, "
-    "undoes"
-)
-
-# The scripts that bring a database from version v to v + 1, in order.
-MIGRATIONS = (
-    """
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-    CREATE TABLE decisions (
-      id INTEGER PRIMARY KEY,
-      key TEXT NOT NULL UNIQUE,
-      node INTEGER NOT NULL,
-      reviewer TEXT NOT NULL,
-      made TEXT NOT NULL,
-      action TEXT NOT NULL CHECK (action IN ('given', 'suggested', 'other', 'unsure', 'undo')),
-      given TEXT,
-      suggested TEXT,
-      label TEXT,
-      note TEXT NOT NULL,
-      random INTEGER NOT NULL,
-      seconds REAL,
-      batch TEXT,
-      undoes INTEGER REFERENCES decisions (id)
-    );
-    CREATE INDEX decisions_of ON decisions (reviewer, id);
-    CREATE INDEX decisions_on ON decisions (node, reviewer, id);
-    CREATE INDEX undone ON decisions (undoes) WHERE undoes IS NOT NULL;
-    CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions
-      BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END;
-    CREATE TRIGGER decisions_are_kept BEFORE DELETE ON decisions
-      BEGIN SELECT RAISE(ABORT, 'decisions are never deleted'); END;
-    CREATE TABLE estimates (
-      decisions INTEGER NOT NULL,
-      made TEXT NOT NULL,
-      found INTEGER NOT NULL,
-      value REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL,
-      left_value REAL NOT NULL, left_low REAL NOT NULL, left_high REAL NOT NULL
-    );
-    """,
-)
 
 
 @dataclass(frozen=True)
@@ -135,9 +92,9 @@ class Reviews:
         is_table = self.path.suffix.lower() == ".csv"
         if not is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = _connect(":memory:" if is_table else self.path)
+        self._connection = connect(":memory:" if is_table else self.path)
         if is_table:
-            _import_table(self._connection, self.path)
+            import_table(self._connection, self.path)
         if graph is not None:
             self._bind(graph)
 
@@ -176,7 +133,7 @@ class Reviews:
         ``seconds``, ``batch``, ``undoes`` (the id of the decision that an undo takes back),
         ``undone`` and ``key``.
         """
-        query = f"SELECT id, {_DECISION} FROM decisions ORDER BY id"
+        query = f"SELECT id, {DECISION} FROM decisions ORDER BY id"
         with self._lock:
             cursor = self._connection.execute(query)
             columns = [each[0] for each in cursor.description]
@@ -232,7 +189,7 @@ class Reviews:
 
     def record_all(self, choices: Sequence[Choice], *, by: str = "") -> int:
         """Store decisions, all or none; return how many of them were new."""
-        rows, made = [], _now()
+        rows, made = [], now()
         for choice in map(self._with_given, choices):
             self._check_choice(choice)
             key = choice.key or uuid.uuid4().hex
@@ -253,7 +210,7 @@ class Reviews:
             key: a unique text; a second undo with the same key takes nothing else back.
         """
         key = key or uuid.uuid4().hex
-        made = _now()
+        made = now()
         with self._lock, self._connection:
             self._refresh()
             before = self._connection.execute(
@@ -384,12 +341,20 @@ class Reviews:
         """Return the reviewed nodes that are a random sample of the `labelled` ones [N]."""
         with self._lock:
             votes = self.votes()
-            query = "SELECT DISTINCT node FROM decisions WHERE random"
-            flagged = {node for (node,) in self._connection.execute(query) if node in votes}
+            flagged = {node for node, is_random in self.order() if is_random}
             reviewed = np.zeros(len(labelled), dtype=bool)
             reviewed[list(votes)] = True
             flagged.update(random_sample(labelled, reviewed, self.seed).tolist())
         return sorted(flagged)
+
+    def order(self) -> list[tuple[int, bool]]:
+        """Return the reviewed nodes, the first one first, and which were drawn at random."""
+        query = (
+            "SELECT node, (SELECT max(random) FROM decisions d WHERE d.node = decisions.node) "
+            f"FROM decisions WHERE {_IS_STANDING} GROUP BY node ORDER BY min(id)"
+        )
+        with self._lock:
+            return [(node, bool(drawn)) for node, drawn in self._connection.execute(query)]
 
     def was_random(self, node: int) -> bool:
         """Say whether a decision on this node, undone or not, was on a random draw."""
@@ -411,7 +376,7 @@ class Reviews:
         """Store a point of the learning curve: wrong share and errors left, with intervals."""
         with self._lock, self._connection:
             marks = ", ".join("?" * (3 + len(numbers)))
-            row = (decisions, _now(), found, *numbers)
+            row = (decisions, now(), found, *numbers)
             self._connection.execute(f"INSERT INTO estimates VALUES ({marks})", row)
 
     def estimates(self) -> pd.DataFrame:
@@ -497,8 +462,8 @@ class Reviews:
             self._connection.executemany(query, values.items())
 
     def _insert(self, rows: Iterable[tuple[Any, ...]]) -> int:
-        marks = ", ".join("?" * (_DECISION.count(",") + 1))
-        query = f"INSERT OR IGNORE INTO decisions ({_DECISION}) VALUES ({marks})"
+        marks = ", ".join("?" * (DECISION.count(",") + 1))
+        query = f"INSERT OR IGNORE INTO decisions ({DECISION}) VALUES ({marks})"
         return self._connection.executemany(query, rows).rowcount
 
     def _refresh(self) -> None:
@@ -551,120 +516,5 @@ def read_reviews(path: StrPath) -> Reviews:
     return Reviews(path)
 
 
-def _connect(path: str | Path) -> sqlite3.Connection:
-    """Open a database of this version; make it, or bring it up to date."""
-    try:
-        connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
-    except sqlite3.OperationalError as error:
-        raise _unusable(path, error) from None
-    try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != _APPLICATION:
-            raise sqlite3.DatabaseError
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        _migrate(connection, str(path))
-    except sqlite3.OperationalError as error:  # no permission, a full disk, a lock
-        connection.close()
-        raise _unusable(path, error) from None
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if type(error) is not sqlite3.DatabaseError:
-            raise
-        raise EraseError(
-            "a database of `erase review`", f"{str(path)!r}, which is none", "Check the path."
-        ) from None
-    except EraseError:
-        connection.close()
-        raise
-    return connection
-
-
-def _unusable(path: str | Path, error: Exception) -> EraseError:
-    return EraseError(
-        "a review database that can be opened", f"{str(path)!r}: {error}", "Check the folder."
-    )
-
-
-def _migrate(connection: sqlite3.Connection, path: str) -> None:
-    connection.isolation_level = None  # scripts inside one transaction of ours
-    connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(MIGRATIONS):
-        connection.execute("ROLLBACK")
-        raise EraseError(
-            f"a review database of version {len(MIGRATIONS)} or older",
-            f"{path!r} of version {version}",
-            "Update erase.",
-        )
-    for script in MIGRATIONS[version:]:
-        for statement in _statements(script):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    connection.execute("COMMIT")
-    connection.isolation_level = "DEFERRED"
-
-
-def _statements(script: str) -> Iterable[str]:
-    """Yield the statements of a script: executescript would commit between them."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _import_table(connection: sqlite3.Connection, path: Path) -> None:
-    """Fill a database from decisions.csv, or from a table of labels with a column ``trusted``."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if {"node", "reviewer", "action", "label"} <= set(table.columns):
-        names = [*_DECISION.split(", "), "id"]
-        rows = table.reindex(columns=names, fill_value="")
-    elif {"node", "trusted"} <= set(table.columns):
-        table = table[table["trusted"] != ""].reset_index()
-        empty = pd.Series("", table.index)
-        rows = pd.DataFrame(
-            {
-                "key": table["index"],
-                "node": table["node"],
-                "reviewer": "",
-                "made": _now(),
-                "action": "other",
-                "given": table.get("was", empty),
-                "suggested": "",
-                "label": table["trusted"],
-                "note": "",
-                "random": table.get("trusted_random", empty),
-                **dict.fromkeys(("seconds", "batch", "undoes"), ""),
-                "id": range(1, len(table) + 1),
-            }
-        )
-    else:
-        raise EraseError(
-            "decisions or labels that `erase review` exported",
-            f"{str(path)!r} with the columns {', '.join(table.columns[:8])}",
-            "Export them with `erase review GRAPH --export labels.csv`.",
-        )
-    empty_is_none = ("given", "suggested", "label", "seconds", "batch", "undoes")
-    rows = rows.astype(object)
-    for name in empty_is_none:
-        rows[name] = [None if value == "" else value for value in rows[name]]
-    rows["random"] = rows["random"].isin(["True", "true", "1"]).astype(int)
-    with connection:
-        columns = f"{_DECISION}, id"
-        marks = ", ".join("?" * len(rows.columns))
-        connection.executemany(
-            f"INSERT INTO decisions ({columns}) VALUES ({marks})",
-            rows.itertuples(index=False, name=None),
-        )
-
-
 def _escaped(text: str) -> str:
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

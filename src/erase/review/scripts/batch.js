@@ -19,7 +19,7 @@ async function showGroups() {
 
 function groupEntry(entry) {
   const button = el("button", { type: "button" }, chip(entry.given), " → ", chip(entry.suggested),
-    ` ${counted(entry.labels, "label")}`);
+    " ", el("span", { class: "count" }, counted(entry.labels, "label")));
   button.addEventListener("click", () => showGroup(entry));
   return el("li", {}, button);
 }

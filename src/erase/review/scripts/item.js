@@ -85,7 +85,7 @@ function use(view) {
   const count = new Uint32Array(view.id.length);
   for (const [from] of view.edges) count[from] += 1;
   graph = adjacency(count, Uint32Array.from(view.edges, ([, to]) => to));
-  rankOf = view.id.map((_, place) => (place === 0 && given[0] >= 0 ? 0 : NO_NODE));
+  rankOf = view.id.map((_, place) => (place === 0 ? 0 : NO_NODE)); // whose look-alikes are known
   const rest = new Array((view.id.length - 1) * view.likely.length).fill(NO_NODE);
   audit = {
     ...view,

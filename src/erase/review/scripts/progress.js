@@ -36,10 +36,16 @@ function showCounts() {
 }
 
 function estimateWords() {
-  const { wrong, left, changed, is_sampled: isSampled, is_auditing: running } = review.progress;
-  const words = `${tenth(wrong.value)} wrong, 90% interval ${tenth(wrong.low)} to ${tenth(wrong.high)}; `
-    + `${changed} found, about ${Math.round(left.value)} left`;
-  return words + (isSampled ? "" : " (by the audit)") + (running ? "; auditing again …" : "");
+  const { wrong, left, changed, basis, is_auditing: running } = review.progress;
+  const interval = `90% interval ${tenth(wrong.low)} to ${tenth(wrong.high)}`;
+  const about = Math.round(left.value).toLocaleString("en");
+  const words = {
+    random: `${tenth(wrong.value)} wrong, ${interval}; ${changed} found, about ${about} left`,
+    audit: `${tenth(wrong.value)} wrong by the audit, ${interval}; ${changed} found, about ${about} left`,
+    least: `At least ${tenth(wrong.value)} wrong by the audit, ${interval}; ${changed} found`,
+    nothing: `${changed} found; how many are wrong is not known yet`,
+  };
+  return words[basis] + (running ? "; auditing again …" : "");
 }
 
 function tenth(share) {
@@ -57,10 +63,8 @@ function showResults() {
     "Drawn at random": `${progress.random}, of which ${progress.random_wrong} wrong`,
     Changed: progress.changed,
     Disagreements: progress.disagreements,
-    [progress.is_sampled ? "Wrong, by the random labels" : "Wrong, by the audit"]: `${tenth(progress.wrong.value)} (${tenth(progress.wrong.low)} to ${tenth(progress.wrong.high)})`,
-    "Errors left": [progress.left.value, progress.left.low, progress.left.high]
-      .map((count) => Math.round(count).toLocaleString("en"))
-      .reduce((words, count, place) => `${words}${[" (", " to "][place - 1]}${count}`) + ")",
+    [progress.basis === "random" ? "Wrong, by the random labels" : "Wrong, by the audit"]: inBasis(progress.wrong, tenth),
+    "Errors left": inBasis(progress.left, (count) => Math.round(count).toLocaleString("en")),
     "Audits since the start": progress.audits
       + (progress.audit_failed ? `; the last one failed: ${progress.audit_failed}` : ""),
   };
@@ -76,10 +80,17 @@ function showResults() {
   );
 }
 
+// An estimate with its interval, as far as it is known.
+function inBasis({ value, low, high }, inWords) {
+  const { basis } = review.progress;
+  if (basis === "nothing") return "not known yet";
+  return `${basis === "least" ? "at least " : ""}${inWords(value)} (${inWords(low)} to ${inWords(high)})`;
+}
+
 // When the stopping rule is met, or what is missing.
 function stopWords() {
   const {
-    may_stop: mayStop, stop_below: below, labels, left, random, is_sampled: isSampled, sample_wanted: wanted,
+    may_stop: mayStop, stop_below: below, labels, left, random, basis, sample_wanted: wanted,
   } = review.progress;
   const limit = `${Math.ceil(below * labels).toLocaleString("en")} (${tenth(below)})`;
   const most = Math.round(left.high);
@@ -87,7 +98,7 @@ function stopWords() {
     return `You may stop: at most ${counted(most, "label is", "labels are")} wrong and not found, `
       + `fewer than ${limit}.`;
   }
-  if (!isSampled) {
+  if (basis !== "random") {
     return `Go on: when ${wanted} labels that were drawn at random are reviewed (now ${random}), they `
       + "show how many labels may be wrong and not found.";
   }
