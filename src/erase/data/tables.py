@@ -323,6 +323,7 @@ def data_from_frame(
         for part, mask in _parts(frame[options.split]).items():
             data[f"{part}_mask"] = mask
     table = frame[[column for column in frame.columns if column not in gone]]
+    contract = options.contract
     if contract is None or not contract.columns:
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
