@@ -137,3 +137,13 @@ def test_the_order_of_the_nodes_does_not_matter(noise: str) -> None:
     assert again.at_least.value == pytest.approx(found.at_least.value, abs=away)
     if follows:
         np.testing.assert_array_equal(again.is_issue, found.is_issue[order])
+
+
+def test_a_misspelt_class_is_not_suggested_for_the_class_that_is_meant() -> None:
+    given = np.repeat([0, 1, 2], [98, 100, 2])
+    shares = np.bincount(given) / len(given)
+    support = shares * [0.1, 1.0, 1.0]  # in proportion to their shares, 1 and 2 are as probable
+    proba = np.broadcast_to(support / support.sum(), (len(given), 3))
+    posterior = level_posterior(given, proba, proba**2)
+    assert posterior[0, 1] > 20 * posterior[0, 2]
+    assert posterior[0].argmax() == 1
