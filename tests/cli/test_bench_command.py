@@ -113,7 +113,7 @@ def test_the_plan_of_a_study_counts_methods_by_datasets(capsys: pytest.CaptureFi
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["cora", "citeseer", "pubmed"]
     assert rows[1] == ["erase", "100", "100", "100"]
-    assert ["rtgnn", "50", "50", "50"] in rows
+    assert ["rtgnn", "100", "100", "100"] in rows
     assert not Path("out").exists()
 
 
@@ -188,7 +188,7 @@ def test_studies_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
     assert main(["list", "studies"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(STUDIES)
-    assert lines[0].endswith("(2100 cells)")
+    assert lines[0].endswith("(3600 cells)")
 
 
 def test_a_study_may_be_of_a_graph_of_your_own(

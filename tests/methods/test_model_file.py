@@ -217,7 +217,7 @@ def test_tables_are_read_by_the_contract_of_the_fit(name: str, tmp_path: Path) -
     assert np.mean(predicted == truth) > 0.9
     with_contract = erase.from_tables(nodes, edges, contract=model.contract_)
     np.testing.assert_array_equal(model.predict(with_contract), predicted)
-    with pytest.raises(EraseError, match="contract of the fit"):
+    with pytest.raises(EraseError, match="made as those of the fit"):
         model.predict(erase.from_tables(nodes, edges))
     with pytest.raises(EraseError, match="without 'town' and with 'city' besides"):
         model.predict((nodes.rename(columns={"town": "city"}), edges))
