@@ -28,6 +28,17 @@ DETECTOR_NAMES: dict[str, str] = {
     "loss-mixture": "loss mixture",
 }
 
+# strategies of a simulated review: ours, then those of a plain regression on the answers
+REVIEW_NAMES: dict[str, str] = {
+    "audit-gain": "audit, most gained",
+    "audit-suspicious": "audit, most suspicious first",
+    "audit-random": "audit, random",
+    "plain-random": "regression, random",
+    "plain-margin": "regression, smallest margin",
+    "plain-clusters": "regression, clusters",
+    "plain-activelab": "regression, ActiveLab",
+}
+
 FIT_NAMES: dict[str, str] = {
     "seen": "nodes seen",
     "unseen": "nodes unseen",

@@ -82,6 +82,69 @@ def detection_claims(cells: pd.DataFrame) -> tuple[str, ...]:
     return tuple(claims)
 
 
+def annotator_claims(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return how the audit compares with its best rival on average, for each noise and rate."""
+    claims = []
+    for (noise, rate), here in cells.groupby(["noise", "rate"], sort=False):
+        parts = []
+        for name in ("auroc", "f1"):
+            means = here[here["measure"] == name].pivot(
+                index="column", columns="row", values="mean"
+            )
+            means = means.astype(float).dropna()
+            if OURS not in means or means.empty:
+                continue
+            ours, rivals = means[OURS], means.drop(columns=OURS)
+            best = rivals.mean().max()
+            first = int((ours >= rivals.max(axis=1)).sum())
+            parts.append(
+                f"{MEASURES[name].words} {ours.mean():.1f} against {best:.1f} of the best single "
+                f"rival, first in {first} of {len(means)} graphs"
+            )
+        bounds = {
+            name: here.loc[here["measure"] == name, "mean"].astype(float).dropna()
+            for name in ("bound_holds", "bound_share")
+        }
+        if parts and len(bounds["bound_holds"]):
+            parts.append(
+                f"the lower bound holds in {bounds['bound_holds'].mean():.0f} % of the draws and "
+                f"is {bounds['bound_share'].mean():.0f} % of the true rate on average"
+            )
+        if parts:
+            claims.append(f"{noise} {rate:g}: {'; '.join(parts)}.".capitalize())
+    return tuple(claims)
+
+
+def review_claims(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return what our choice gains over the best plain one, on average over the graphs."""
+    gains = review_gains(cells)
+    if not gains:
+        return ()
+    words = ", ".join(f"{signed(gain, 1)} after {count}" for count, gain in gains.items())
+    return (
+        "Mean over the graphs: the audit's own choice is ahead of the best choice of a regression "
+        f"on the answers by {words} labels (points of accuracy).",
+    )
+
+
+def review_gains(cells: pd.DataFrame) -> dict[int, float]:
+    """Return by how many points our choice is ahead of the best plain one, by reviewed labels."""
+    here = cells[(cells["measure"] == "accuracy") & (cells["runs"] > 0)]
+    means = here.groupby("row")["mean"].mean()
+    gains = {}
+    for row in means.index:
+        name, count, errors = row.split(":")
+        if name == "audit-gain":
+            plain = [
+                mean
+                for other, mean in means.items()
+                if other.startswith("plain-") and other.endswith(f":{count}:{errors}")
+            ]
+            if plain:
+                gains[int(count)] = float(means[row] - max(plain))
+    return dict(sorted(gains.items()))
+
+
 def times_best(cells: pd.DataFrame) -> TimesBest:
     """Count the cells of one measure in which the audit is within a standard error of the best."""
     columns = [

@@ -68,4 +68,25 @@ MEASURES: dict[str, Measure] = {
         absolute=True,
         method=AUDIT,
     ),
+    "bound_holds": Measure(
+        "draws in which the stated lower bound holds", decimals=0, ranks=False, method=AUDIT
+    ),
+    "bound_share": Measure(
+        "the stated lower bound as a share of the true rate",
+        decimals=0,
+        ranks=False,
+        shows_error=True,
+        method=AUDIT,
+    ),
+    "accuracy": Measure("accuracy over all labelled nodes", decimals=1, shows_error=True),
+    "label_accuracy": Measure("right labels", decimals=1, ranks=False, shows_error=True),
+    "alarms_kept": Measure(
+        "draws with at most 5 points more false alarms than allowed", decimals=0, ranks=False
+    ),
+    "alarms_near": Measure(
+        "draws with false alarms within 5 points of those allowed", decimals=0, ranks=False
+    ),
+    "covers": Measure(
+        "draws whose 90 % interval covers the true share of wrong labels", decimals=0, ranks=False
+    ),
 }

@@ -9,16 +9,25 @@ import pandas as pd
 
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
-from erase.bench.detection import AUDIT, AUDIT_MODEL, MODEL, PLAIN_MODEL, RIVAL_MODEL
+from erase.bench.detection import (
+    AUDIT,
+    AUDIT_MODEL,
+    FEATURE_NOISE_DETECTORS,
+    MODEL,
+    PLAIN_MODEL,
+    RIVAL_MODEL,
+)
 from erase.bench.frame import preset_of
 from erase.bench.names import (
     DETECTOR_NAMES,
     FIT_NAMES,
     METHOD_NAMES,
     PAPER_METHODS,
+    REVIEW_NAMES,
     dataset_label,
 )
 from erase.bench.records import Cell
+from erase.bench.review import AUDITING, REVIEWED, REVIEWER_ERRORS
 from erase.bench.studies import (
     BEST,
     BOTH,
@@ -28,15 +37,18 @@ from erase.bench.studies import (
     INDUCTIVE,
     NEAREST_TO_PRINT,
     RATES,
+    REVIEW_ERRORS,
     STUDIES,
     UNSEEN_SHARE,
 )
 from erase.bench.tables.claims import (
     OURS,
+    annotator_claims,
     beyond_claims,
     correction_claims,
     detection_claims,
     inductive_claims,
+    review_claims,
 )
 from erase.bench.tables.numbers import span
 from erase.data.datasets import DATASETS
@@ -148,6 +160,32 @@ _DETECTORS = tuple(  # the audit and its rivals, then the same with other models
         key=lambda row: row.sanity,
     )
 )
+_FEATURE_NOISE = tuple(
+    Row(
+        f"{name}:{model[MODEL]}",
+        f"{DETECTOR_NAMES[name]}, {METHOD_NAMES[model[MODEL]]} model",
+        name,
+        model,
+    )
+    for name, model in FEATURE_NOISE_DETECTORS
+)
+SHOWN_REVIEWS = (50, 100, 200)
+
+
+def _reviews(errors: float, names: Iterable[str]) -> tuple[Row, ...]:
+    """Return the rows of a review by a person who errs so often."""
+    return tuple(
+        Row(
+            f"{name}:{count}:{errors}",
+            f"{count} labels, {REVIEW_NAMES[name]}",
+            name,
+            {REVIEWED: count, REVIEWER_ERRORS: errors},
+        )
+        for count in SHOWN_REVIEWS
+        for name in names
+    )
+
+
 _CORRECTED = tuple(
     Row(f"{name}{key}", f"{METHOD_NAMES[name]}, {words}", name, params)
     for name in CORRECTED
@@ -340,6 +378,31 @@ def _inductive(runs: pd.DataFrame) -> list[Panel]:
         for dataset, noise, rate in product(plan.datasets, plan.noises, plan.rates)
     ]
     return [Panel("Drawn test nodes", "", places)]
+
+
+def _feature_noises(runs: pd.DataFrame) -> list[Panel]:
+    """Return a panel for each noise and rate of the study that was run, with its graphs."""
+    plan = STUDIES["annotators"].cells()
+    held = set(runs.loc[runs["method"] == AUDIT, ["noise", "rate"]].itertuples(index=False))
+    datasets = list(dict.fromkeys(cell.dataset for cell in plan))
+    return [
+        Panel(
+            f"{noise} {rate:g}",
+            "",
+            [Place(dataset_label(name), name, noise, rate) for name in datasets],
+        )
+        for noise, rate in dict.fromkeys((cell.noise, cell.rate) for cell in plan)
+        if (noise, rate) in held
+    ]
+
+
+def _reviewed(runs: pd.DataFrame) -> list[Panel]:
+    (plan,) = STUDIES["review"].grids
+    places = [
+        Place(dataset_label(dataset), dataset, noise, rate)
+        for dataset, noise, rate in product(plan.datasets, plan.noises, plan.rates)
+    ]
+    return [Panel("Annotator noise, 30 %", "", places)]
 
 
 def _train_size(runs: pd.DataFrame) -> list[Panel]:
@@ -549,6 +612,61 @@ TABLES: dict[str, TableSpec] = {
             "No method sees a clean label. Training and validation labels are noisy, and all of "
             "them are scored by out-of-fold models: the audit's with its default method, its "
             "rivals' with cross-entropy. Rows that are not ranked exchange the models.",
+        ),
+    ),
+    "annotators": TableSpec(
+        "Wrong labels found where noise follows features or edges",
+        "annotators",
+        _feature_noises,
+        _FEATURE_NOISE,
+        ("auroc", "f1", "false_alarms", "bound_holds", "bound_share"),
+        by_measure=True,
+        about=OURS,
+        is_ranked=True,
+        only_protocol="all-labels",
+        claims=annotator_claims,
+        notes=(
+            "Every node has a label, and no label is trusted. The audit may flag 20 % right "
+            "labels; its rivals have no such limit. The lower bound is what the audit says as "
+            "“at least x % are wrong”.",
+        ),
+    ),
+    "review": TableSpec(
+        "What a review gains",
+        "review",
+        _reviewed,
+        _reviews(REVIEW_ERRORS[0], REVIEW_NAMES),
+        ("accuracy",),
+        about="none",
+        only_protocol="all-labels",
+        claims=review_claims,
+        notes=(
+            "A simulated reviewer who makes no mistakes answers in batches of 25. A reviewed node "
+            "has the class of the answer.",
+        ),
+    ),
+    "review-errors": TableSpec(
+        "What a review gains if one answer in twenty is wrong",
+        "review",
+        _reviewed,
+        _reviews(REVIEW_ERRORS[1], REVIEW_NAMES),
+        ("accuracy",),
+        about="none",
+        only_protocol="all-labels",
+        claims=review_claims,
+    ),
+    "review-promises": TableSpec(
+        "Intervals and false alarms after a review",
+        "review",
+        _reviewed,
+        tuple(row for row in _reviews(REVIEW_ERRORS[0], AUDITING)),
+        ("label_accuracy", "covers", "alarms_near", "alarms_kept"),
+        about="none",
+        only_protocol="all-labels",
+        notes=(
+            "Of the audit, with a reviewer who makes no mistakes and 20 % of false alarms allowed. "
+            "A label whose own class is the most probable is never flagged, so there can be fewer "
+            "false alarms than allowed.",
         ),
     ),
     "corrected": TableSpec(
