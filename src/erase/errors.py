@@ -75,6 +75,8 @@ def first_line(error: BaseException) -> str:
 def damage_errors(expected: str, path: object, remedy: str) -> Iterator[None]:
     """Turn whatever broken contents of a file make the block raise into an EraseError.
 
+    An OSError is left as it is: it names its own file.
+
     Args:
         expected: of the file.
         path: of the file.
@@ -82,6 +84,8 @@ def damage_errors(expected: str, path: object, remedy: str) -> Iterator[None]:
     """
     try:
         yield
+    except OSError:
+        raise
     except Exception as error:
         raise EraseError(expected, f"{path}, damaged: {first_line(error)}", remedy) from error
 

@@ -129,6 +129,9 @@ def test_other_commands_take_the_decisions(
         (["--host", "0.0.0.0", "--token", "short"], "at least 16"),
         (["--export", "labels.csv"], "a database of decisions"),
         (["--random-share", "3", "--audit", "../audit.safetensors"], "from 0 to 1"),
+        (["--double-share", "nan"], "a double share from 0 to 1"),
+        (["--seed", "-1"], "a seed"),
+        (["--device", "cuda:99"], "device"),
     ],
 )
 def test_wrong_options_are_refused(

@@ -32,6 +32,7 @@ from erase.errors import EraseError
 _NUMBERS_PER_NODE = 10  # that masks, labels and predictions take at least
 FEW_LABELS = 0.05  # a name of so small a share of another's labels may be a misspelling of it
 MOST_COMPARED = 2000  # names; the comparison is quadratic
+LONGEST_NAME = 1000  # characters of a class name
 MANY_NODES = 20  # from here on, values that are all different, or nearly so, are identifiers
 
 
@@ -371,7 +372,7 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
             f"Take {name}.argmax(1) of one-hot labels; a node has one class here.",
         )
     if column.dtype.kind == "U":
-        return np.array(well_formed(column.tolist()), dtype=str)
+        return _name_column(column.tolist())
     if column.dtype.kind in "biuf":
         return column
     if column.dtype.kind in "cmMV":
@@ -384,7 +385,7 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
     empty = np.fromiter((isinstance(each, str) and not each for each in column), bool, len(column))
     missing = pd.isna(column) | empty
     if text.any() and (text | missing).all():
-        return np.array(well_formed(np.where(missing, "", column).tolist()), dtype=str)
+        return _name_column(np.where(missing, "", column).tolist())
     if not (text & ~missing).any() and not _any_complex(column):
         try:
             return np.where(missing, np.nan, column).astype(np.float64)
@@ -395,6 +396,20 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
         f"{next(value for value in column[~missing])!r} among others",
         "Use one kind; leave unknown labels as -1, None or empty.",
     )
+
+
+def _name_column(names: list[str]) -> np.ndarray[Any, Any]:
+    """Return names of classes as an array; each entry takes the memory of the longest."""
+    longest = max(names, key=len, default="")
+    if len(longest) > LONGEST_NAME:
+        raise EraseError(
+            f"names of classes of at most {LONGEST_NAME:,} characters",
+            f"one of {len(longest):,}, {longest[:40]!r}…",
+            "Shorten it, or take another column as the label.",
+        )
+    if nul := next((name for name in names if "\0" in name), None):  # numpy would cut it off
+        raise EraseError("names of classes without NUL", f"{nul!r}", "Remove the character.")
+    return np.array(well_formed(names), dtype=str)
 
 
 def trusted_column(given: Any) -> np.ndarray[Any, Any]:
@@ -430,6 +445,13 @@ def _whole_labels(values: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
                 "labels that are whole numbers, or names",
                 f"{_title(i, n)} {values[i]} at node {i % n}",
                 "Number the classes 0, 1, 2, …; a quantity to predict is not a class.",
+            )
+        if (wrong := np.abs(values) > 2**53).any():  # larger ones may be equal as fractions
+            i = int(np.flatnonzero(wrong)[0])
+            raise EraseError(
+                "labels up to 2^53 where some are missing or fractions",
+                f"{_title(i, n)} {values[i]:.0f} at node {i % n}",
+                "Number the classes 0, 1, 2, …, or give names.",
             )
     if (wrong := (values >= 2**63) | (values < -(2**63))).any():
         i = int(np.flatnonzero(wrong)[0])

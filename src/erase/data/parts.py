@@ -5,6 +5,7 @@ replaced.
 """
 
 import ctypes
+import glob
 import os
 import re
 import secrets
@@ -154,7 +155,7 @@ def put_in_place(part: Path, path: Path) -> None:
 def recover(path: Path) -> None:
     """Give a folder its name back that a killed process had taken away to replace it."""
     if not path.exists() and path.parent.is_dir():
-        for older in sorted(path.parent.glob(f".{path.name}.*.old")):
+        for older in sorted(path.parent.glob(f".{glob.escape(path.name)}.*.old")):
             older.rename(path)
             return
 

@@ -5,12 +5,14 @@ Decisions are appended, never changed: an undo is a row of its own. The database
 machine.
 """
 
+import math
+import re
 import sqlite3
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,12 +27,16 @@ from sklearn.metrics import cohen_kappa_score
 
 from erase.audit.queue import random_sample
 from erase.bench.records import locked
-from erase.data.files import StrPath
+from erase.data.fields import well_formed
+from erase.data.files import StrPath, reading
 from erase.data.kinds import Graph, graph_data, with_trusted
 from erase.data.labels import encode_labels
+from erase.data.parts import output_path
 from erase.data.splits import read_splits
 from erase.errors import EraseError
+from erase.random import numpy_stream
 
+_LAST_NODE = 2**53 - 1
 ACTIONS = ("given", "suggested", "other", "unsure", "undo")
 _APPLICATION = 0x45525356  # marks the file as a review database
 _DECISION = (
@@ -127,7 +133,11 @@ class Reviews:
     """
 
     def __init__(self, path: StrPath, graph: Any = None) -> None:
-        self.path = Path(path)
+        self.path = output_path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise EraseError(
+                "a file of decisions", f"{str(path)!r}, which is something else", "Check the path."
+            )
         self._lock = threading.RLock()
         self._version = -1
         self._given = np.empty(0, dtype=np.int64)  # of the graph, where there is one
@@ -136,10 +146,16 @@ class Reviews:
         if not is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = _connect(":memory:" if is_table else self.path)
-        if is_table:
-            _import_table(self._connection, self.path)
-        if graph is not None:
-            self._bind(graph)
+        try:
+            with _database_errors(self.path):
+                if is_table:
+                    _import_table(self._connection, self.path)
+                _check_contents(self._connection, self.path)
+            if graph is not None:
+                self._bind(graph)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> Self:
         """Return the store; leaving the block closes it."""
@@ -181,7 +197,7 @@ class Reviews:
             cursor = self._connection.execute(query)
             columns = [each[0] for each in cursor.description]
             table = pd.DataFrame(cursor.fetchall(), columns=columns)
-        table["made"] = pd.to_datetime(table["made"], utc=True)
+        table["made"] = pd.to_datetime(table["made"], utc=True, format="ISO8601")
         table["random"] = table["random"].astype(bool)
         table["undoes"] = table["undoes"].astype("Int64")
         table["undone"] = table["id"].isin(table["undoes"].dropna())
@@ -232,14 +248,14 @@ class Reviews:
 
     def record_all(self, choices: Sequence[Choice], *, by: str = "") -> int:
         """Store decisions, all or none; return how many of them were new."""
-        rows, made = [], _now()
-        for choice in map(self._with_given, choices):
+        rows, made, by = [], _now(), _as_text(by, "by")
+        for choice in map(self._with_given, map(_checked, choices)):
             self._check_choice(choice)
             key = choice.key or uuid.uuid4().hex
             shown = (choice.action, choice.given, choice.suggested, choice.label, choice.note)
             rest = (choice.random, choice.seconds, choice.batch, None)
             rows.append((key, choice.node, by, made, *shown, *rest))
-        with self._lock, self._connection:
+        with self._transaction():
             self._refresh()
             new = self._insert(rows)
             self._recount({choice.node for choice in choices}, by)
@@ -252,9 +268,9 @@ class Reviews:
             by: the reviewer.
             key: a unique text; a second undo with the same key takes nothing else back.
         """
-        key = key or uuid.uuid4().hex
+        by, key = _as_text(by, "by"), _as_text(key, "key") or uuid.uuid4().hex
         made = _now()
-        with self._lock, self._connection:
+        with self._transaction():
             self._refresh()
             before = self._connection.execute(
                 "SELECT node FROM decisions WHERE key = ? OR key LIKE ? ESCAPE '!'",
@@ -405,11 +421,12 @@ class Reviews:
     def start_order(self, seed: int) -> None:
         """Set the seed of that order, unless it is set: one database has one order."""
         if self._meta("seed") is None:
+            numpy_stream(seed, "review order")  # refuses what is no seed before it is kept
             self._set_meta(seed=str(seed))
 
     def add_estimate(self, decisions: int, found: int, *numbers: float) -> None:
         """Store a point of the learning curve: wrong share and errors left, with intervals."""
-        with self._lock, self._connection:
+        with self._transaction():
             marks = ", ".join("?" * (3 + len(numbers)))
             row = (decisions, _now(), found, *numbers)
             self._connection.execute(f"INSERT INTO estimates VALUES ({marks})", row)
@@ -474,10 +491,9 @@ class Reviews:
 
     def _check_choice(self, choice: Choice) -> None:
         nodes, names = self._meta("nodes"), self.class_names
-        if choice.node < 0 or (nodes is not None and choice.node >= int(nodes)):
-            raise EraseError(
-                f"a node from 0 to {int(nodes or 0) - 1}", f"{choice.node}", "Correct the number."
-            )
+        last = _LAST_NODE if nodes is None else int(nodes) - 1
+        if not 0 <= choice.node <= last:
+            raise EraseError(f"a node from 0 to {last}", f"{choice.node}", "Correct the number.")
         if choice.label is not None and names and choice.label not in names:
             raise EraseError(
                 "the name of a class of the graph",
@@ -492,9 +508,15 @@ class Reviews:
         return None if row is None else str(row[0])
 
     def _set_meta(self, **values: str) -> None:
-        with self._lock, self._connection:
+        with self._transaction():
             query = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
             self._connection.executemany(query, values.items())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Store all that the block writes, or nothing where it raises or the disk is full."""
+        with self._lock, _database_errors(self.path), self._connection:
+            yield
 
     def _insert(self, rows: Iterable[tuple[Any, ...]]) -> int:
         marks = ", ".join("?" * (_DECISION.count(",") + 1))
@@ -519,6 +541,29 @@ class Reviews:
                 self._votes[node][by] = label
             if not self._votes[node]:
                 del self._votes[node]
+
+
+def _checked(choice: Choice) -> Choice:
+    """Return a choice in types that the database stores; refuse others."""
+    node, seconds = choice.node, choice.seconds
+    if isinstance(node, bool) or not isinstance(node, int | np.integer):
+        raise EraseError("the number of a node", f"{node!r}", "Pass a whole number.")
+    is_number = isinstance(seconds, int | float | np.number) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and 0 <= seconds < math.inf):
+        raise EraseError("seconds from 0 on, or None", f"{seconds!r}", "Correct them.")
+    texts = {
+        name: None if value is None and name != "note" else _as_text(value, name)
+        for name in ("label", "given", "suggested", "note", "key", "batch")
+        for value in [getattr(choice, name)]
+    }
+    seconds = None if seconds is None else float(seconds)
+    return replace(choice, node=int(node), random=bool(choice.random), seconds=seconds, **texts)
+
+
+def _as_text(given: Any, name: str) -> str:
+    if not isinstance(given, str):
+        raise EraseError(f"{name} as text", f"{given!r}", "Pass a string.")
+    return well_formed([given])[0]
 
 
 _IS_STANDING = (
@@ -555,6 +600,7 @@ def _connect(path: str | Path) -> sqlite3.Connection:
     """Open a database of this version; make it, or bring it up to date."""
     try:
         connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+        connection.text_factory = lambda raw: raw.decode(errors="replace")
     except sqlite3.OperationalError as error:
         raise _unusable(path, error) from None
     try:
@@ -585,6 +631,73 @@ def _unusable(path: str | Path, error: Exception) -> EraseError:
     return EraseError(
         "a review database that can be opened", f"{str(path)!r}: {error}", "Check the folder."
     )
+
+
+@contextmanager
+def _database_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises in the block, on a full disk or a damaged file, into an EraseError.
+
+    What was acknowledged before stays stored.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise EraseError(
+            "a review database that can be read and written",
+            f"{str(path)!r}: {error}",
+            "Check the disk and the rights of the file, or restore a copy of it.",
+        ) from None
+
+
+# What each column of a decision has to be: SQLite stores any type in any column.
+_CHECKS = (
+    f"typeof(node) = 'integer' AND node BETWEEN 0 AND {_LAST_NODE}",
+    "typeof(reviewer) = 'text' AND typeof(note) = 'text' AND typeof(key) = 'text'",
+    "typeof(made) = 'text' AND (made = '' OR datetime(made) IS NOT NULL)",
+    "typeof(given) IN ('text', 'null') AND typeof(suggested) IN ('text', 'null')",
+    "typeof(label) IN ('text', 'null') AND typeof(batch) IN ('text', 'null')",
+    "typeof(random) = 'integer' AND typeof(seconds) IN ('real', 'integer', 'null')",
+    "typeof(undoes) IN ('integer', 'null')",
+)
+
+
+def _check_contents(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a damaged database, and decisions that cannot have been made."""
+    wrong = ""
+    (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        wrong = f"damaged: {' '.join(str(state).split())}"
+    elif connection.execute(_SCHEMA).fetchall() != _expected_schema():
+        wrong = "which has other tables"
+    else:
+        query = f"SELECT id FROM decisions WHERE NOT ({' AND '.join(_CHECKS)}) LIMIT 1"
+        if (row := connection.execute(query).fetchone()) is not None:
+            wrong = f"with an impossible decision, number {row[0]}"
+        numbers = connection.execute("SELECT value FROM meta WHERE name IN ('nodes', 'seed')")
+        if any(re.fullmatch(r"[0-9]{1,19}", str(text)) is None for (text,) in numbers):
+            wrong = "with an impossible number of nodes or seed"
+    if wrong:
+        raise EraseError(
+            "a whole database of `erase review`, or a CSV file that it exported",
+            f"{str(path)!r}, {wrong}",
+            "Restore a copy of it, or correct the row.",
+        )
+
+
+_SCHEMA = (
+    "SELECT type, name, sql FROM sqlite_master "
+    "WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+)
+
+
+def _expected_schema() -> list[tuple[str, str, str]]:
+    """Return the tables, indices and triggers of a new database."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        _migrate(connection, ":memory:")
+        return connection.execute(_SCHEMA).fetchall()
+    finally:
+        connection.close()
 
 
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -619,7 +732,8 @@ def _statements(script: str) -> Iterable[str]:
 
 def _import_table(connection: sqlite3.Connection, path: Path) -> None:
     """Fill a database from decisions.csv, or from a table of labels with a column ``trusted``."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    with reading(path, "decisions or labels of `erase review`"):
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if {"node", "reviewer", "action", "label"} <= set(table.columns):
         names = [*_DECISION.split(", "), "id"]
         rows = table.reindex(columns=names, fill_value="")
