@@ -68,6 +68,7 @@ def test_the_options_and_their_defaults() -> None:
         "write_back": None,
         "seed": 0,
         "device": "auto",
+        "safe_csv": False,
         "quiet": False,
         **NO_TABLE_OPTIONS,
     }

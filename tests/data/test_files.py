@@ -611,6 +611,15 @@ def test_a_csv_with_two_columns_of_one_name_is_refused(name: str, tmp_path: Path
         read_graph(tmp_path)
 
 
+def test_ids_that_are_lists_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    nodes = pd.DataFrame({"id": [[1], [2], [3]], "label": ["a", "b", "a"]})
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    pd.DataFrame({"source": ["a"], "target": ["b"]}).to_parquet(tmp_path / "edges.parquet")
+    with pytest.raises(EraseError, match="a graph that can be read; got TypeError: unhashable"):
+        read_graph(tmp_path)
+
+
 def test_a_bad_cell_among_numbers_is_refused_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,label,age,home\n1,0,3,a\n2,1,x4,b\n3,,5,c\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")

@@ -255,6 +255,7 @@ def _utf8_path(path: Path) -> Iterator[Path]:
         yield path
 
 
+@input_errors("a graph that can be read")
 def read_graph(path: StrPath, **options: Any) -> Data:
     """Return the graph in a file or folder, test labels included; the module says which formats.
 

@@ -551,7 +551,7 @@ def _checked(choice: Choice) -> Choice:
     is_number = isinstance(seconds, int | float | np.number) and not isinstance(seconds, bool)
     if seconds is not None and not (is_number and 0 <= seconds < math.inf):
         raise EraseError("seconds from 0 on, or None", f"{seconds!r}", "Correct them.")
-    texts = {
+    texts: dict[str, Any] = {
         name: None if value is None and name != "note" else _as_text(value, name)
         for name in ("label", "given", "suggested", "note", "key", "batch")
         for value in [getattr(choice, name)]
