@@ -210,7 +210,12 @@ def _one_character(value: str | None) -> str | None:
 
 def _columns(text: str) -> list[str]:
     """Return the names in a list with commas; a name with a comma is quoted."""
-    return next(csv.reader([text], skipinitialspace=True))
+    try:
+        return next(csv.reader([text], skipinitialspace=True))
+    except csv.Error:
+        raise EraseError(
+            "names of columns with commas between them", repr(text), "Quote a name with a new line."
+        ) from None
 
 
 def table_words(tables: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from erase.data.limits import memory_limit
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods.base import (
@@ -145,6 +146,14 @@ class NetworkClassifier(NodeClassifier):
     ) -> Encoder:
         """Return an encoder of each run, its initial weights drawn from the stream `purpose`."""
         streams = [torch_stream(seed, purpose) for seed in size.seeds]
+        # weights, gradients and two moments of Adam, in float32
+        needed = 16 * len(size.seeds) * self.hidden * (size.in_width + width)
+        if not callable(self.encoder) and needed > (limit := memory_limit()):
+            raise EraseError(
+                f"a network that fits into {limit / 1e9:.0f} GB of memory",
+                f"one of {needed / 1e9:,.0f} GB with hidden={self.hidden}",
+                "Lower hidden.",
+            )
         if callable(self.encoder):
             return OwnEncoder(
                 self.encoder,
