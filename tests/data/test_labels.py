@@ -247,6 +247,7 @@ def test_num_classes_up_to_the_number_of_nodes() -> None:
             {"Company ": "company", " COMPANY": "company"},
         ),
         ({"open-source": 9, "open source": 2}, {"open source": "open-source"}),
+        ({"caf\u00e9": 9, "cafe\u0301": 8}, {"cafe\u0301": "caf\u00e9"}),  # Unicode has two forms
         ({"politician": 90, "politican": 3}, {"politican": "politician"}),  # left out
         ({"politician": 90, "polittician": 3}, {"polittician": "politician"}),  # added
         ({"politician": 90, "politicjan": 3}, {"politicjan": "politician"}),  # replaced

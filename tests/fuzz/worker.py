@@ -37,7 +37,8 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
     def attempt(source: Any, number: int) -> None:
         nonlocal done
         done += 1
-        (place / "trying.json").write_text(json.dumps({"group": name, "case": number}))
+        (place / "next.json").write_text(json.dumps({"group": name, "case": number}))
+        (place / "next.json").replace(place / "trying.json")  # whole, whenever we are killed
         signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         try:
             with warnings.catch_warnings():
