@@ -155,7 +155,10 @@ def pandas_tables(data: st.DataObject, folder: Path) -> None:
             cells = [data.draw(anything())] * rows
             if data.draw(st.booleans()):
                 cells = data.draw(st.lists(anything(), min_size=rows, max_size=rows))
-            table[column] = pd.Series(cells, dtype=object)
+            objects = np.empty(rows, dtype=object)
+            for row, cell in enumerate(cells):  # pandas 2.2 would turn tensors into arrays
+                objects[row] = cell
+            table[column] = pd.Series(objects)
     known = [each.name for each in fields(TableOptions)]
     options = data.draw(st.dictionaries(st.sampled_from(known), anything(), max_size=1))
     with contextlib.suppress(erase.EraseError):
