@@ -494,6 +494,30 @@ def test_two_datasets_stand_below_each_other(pictures: Path) -> None:
     assert names == ["class 0", "class 1", "class 2"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"z": None},
+        {"z": np.full((70, 7), np.nan)},
+        {"y": np.full(70, 2**60)},
+        {"y": np.array([{}] * 70, dtype=object)},
+        {"nodes": np.arange(3)},
+        {},  # no archive at all
+    ],
+    ids=lambda change: ", ".join(change) or "text",
+)
+def test_damaged_arrays_are_refused(change: dict[str, Any], pictures: Path) -> None:
+    path = arrays_path(pictures, record(0.5, rate=0.3).cell)
+    with np.load(path) as file:
+        arrays = {**file, **change}
+    if change:
+        np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    else:
+        path.write_text("no archive")
+    with pytest.raises(EraseError, match=path.name):
+        draw_figure("pca", [pictures])
+
+
 def test_arrays_of_other_nodes_are_refused(pictures: Path) -> None:
     path = arrays_path(pictures, record(0.5, rate=0.3).cell)
     np.savez(path, z=np.eye(70), y=np.zeros(70, dtype=int), nodes=np.arange(70) + 1)

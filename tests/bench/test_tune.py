@@ -373,6 +373,27 @@ def test_two_cannot_search_in_one_folder_until_one_is_killed(tmp_path: Path) -> 
     assert len(search(tmp_path, 2)) == 2  # a search that has ended leaves the folder free
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("journal.log", "", "[]\n"),
+        ("journal.log", '"op_code":0', '"op_code":99'),
+        ("journal.log", '"seconds"', '"minutes"'),
+        ("journal.log", '"values":[', '"values":[7'),
+        ("journal.log", '"param_value_internal":', '"param_value_internal":99'),
+        ("settings.json", "", ""),
+        ("settings.json", "{", "[{"),
+    ],
+)
+def test_a_damaged_search_is_refused(name: str, old: str, new: str, tmp_path: Path) -> None:
+    search(tmp_path, 2)
+    text = (tmp_path / name).read_text()
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new) if old else new)
+    with pytest.raises(EraseError, match=name):
+        search(tmp_path, 3)
+
+
 def test_more_trials_continue_and_fewer_are_there_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -543,6 +543,15 @@ def test_a_run_with_other_settings_is_not_called_finished(
     assert main([*arguments, "--resume"]) == 0
 
 
+@pytest.mark.parametrize("content", ["[]", "{", "null"])
+def test_a_damaged_summary_is_not_taken_for_a_finished_run(
+    content: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "summary.json").write_text(content)
+    assert main(["fit", str(graph), "--out", str(tmp_path), *FINISHED, "--resume"]) == 2
+    assert "summary.json" in capsys.readouterr().err
+
+
 def test_a_finished_run_of_another_graph_is_not_called_finished(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

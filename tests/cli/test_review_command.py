@@ -68,6 +68,7 @@ def test_the_options_and_their_defaults() -> None:
         "write_back": None,
         "seed": 0,
         "device": "auto",
+        "safe_csv": False,
         "quiet": False,
         **NO_TABLE_OPTIONS,
     }
@@ -129,6 +130,9 @@ def test_other_commands_take_the_decisions(
         (["--host", "0.0.0.0", "--token", "short"], "at least 16"),
         (["--export", "labels.csv"], "a database of decisions"),
         (["--random-share", "3", "--audit", "../audit.safetensors"], "from 0 to 1"),
+        (["--double-share", "nan"], "a double share from 0 to 1"),
+        (["--seed", "-1"], "a seed"),
+        (["--device", "cuda:99"], "device"),
     ],
 )
 def test_wrong_options_are_refused(

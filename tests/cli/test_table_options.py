@@ -252,3 +252,10 @@ def test_errors_name_options_and_nothing_of_python(
     assert message in line
     assert "=" not in line
     assert "NodeTask" not in line
+
+
+def test_a_list_of_columns_on_two_lines_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", str(folder), "--features", "a\nb"]) == 2
+    assert "names of columns with commas between them" in capsys.readouterr().err

@@ -92,6 +92,22 @@ def test_odd_numbers_are_one_line(
     assert os.listdir(tmp_path) == ["g.npz"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench", "smoke", "--threads", "9" * 20],
+        ["bench", "smoke", "--jobs", "1000000"],
+        ["tune", "debian", "--seeds", "1000000000"],
+    ],
+)
+def test_too_many_processes_threads_and_runs_are_refused(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert "must be at most 1,000, not " in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_an_error_of_the_system_without_a_file_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -246,6 +246,8 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     ("pair", "message"),
     [
         (changed(0, id=[10, 20, 20, 40]), "column 'id'; got 20 again in row 2"),
+        (changed(0, id=["a", "b", "", "c"]), "column 'id'; got none in row 2"),
+        (changed(0, id=[10, 20, None, 40]), "column 'id'; got none in row 2"),
         (changed(0, split=["train", "dev", "", ""]), "got 'dev' in row 1. Use those words"),
         (changed(1, target=[30, 50]), "got 50 in the column 'target', row 1. Add that node"),
         (changed(1, source=["10", "zoe"], target=["30", "40"]), "'zoe' in the column 'source'"),

@@ -28,6 +28,7 @@ from erase.data.files import (
     write_json,
     write_table,
 )
+from erase.data.folder import write_folder
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -157,6 +158,22 @@ def test_table_round_trip(suffix: str, tmp_path: Path) -> None:
     write_table(table, path)
     back = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
     assert back.to_dict("list") == table.to_dict("list")
+
+
+def test_json_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(EraseError, match=r"a JSON object; got something else in 'a.json'"):
+        read_json(tmp_path / "a.json")
+
+
+def test_one_long_name_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """Every text of a numpy array takes the memory of the longest."""
+    graph = Data(edge_index=torch.tensor([[0], [1]]), y=torch.arange(3000) % 2)
+    graph.node_names = ["n" * 10_000_000, *map(str, range(2999))]
+    with pytest.raises(EraseError, match=r"one of 10,000,000 characters among 3,000"):
+        write_graph(graph, tmp_path / "g.npz")
+    write_folder(graph, tmp_path / "g")
+    assert len(read_graph(tmp_path / "g").node_names[0]) == 10_000_000
 
 
 def test_a_table_of_another_kind_is_refused_before_anything_is_made(tmp_path: Path) -> None:
@@ -591,6 +608,15 @@ def test_a_csv_with_two_columns_of_one_name_is_refused(name: str, tmp_path: Path
     table = tmp_path / f"{name}.csv"
     table.write_text(table.read_text().replace("age\n", "age,age\n", 1).replace(",3\n", ",3,3\n"))
     with pytest.raises(EraseError, match="columns of different names; got two called 'age'"):
+        read_graph(tmp_path)
+
+
+def test_ids_that_are_lists_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    nodes = pd.DataFrame({"id": [[1], [2], [3]], "label": ["a", "b", "a"]})
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    pd.DataFrame({"source": ["a"], "target": ["b"]}).to_parquet(tmp_path / "edges.parquet")
+    with pytest.raises(EraseError, match="a graph that can be read; got TypeError: unhashable"):
         read_graph(tmp_path)
 
 

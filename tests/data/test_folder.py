@@ -425,6 +425,15 @@ def test_only_a_graphs_folder_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(EraseError, match="which holds something else"):
             write_folder(a_graph(), taken)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+    results = tmp_path / "results"  # as of erase fit: an array, and no graph
+    results.mkdir()
+    np.save(results / "embeddings.npy", np.eye(3))
+    write_folder(a_graph(), tmp_path / "graph")
+    (tmp_path / "graph" / "notes.txt").write_text("of mine")
+    for taken in (results, tmp_path / "graph"):
+        with pytest.raises(EraseError, match="which holds something else"):
+            write_folder(a_graph(), taken)
+    assert os.listdir(results) == ["embeddings.npy"]
     (tmp_path / "empty").mkdir()
     write_folder(a_graph(), tmp_path / "empty")
     same_graph(a_graph(), read_graph(tmp_path / "empty"))

@@ -130,6 +130,13 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"num_classes": 2.5}, "whole number from 1 on; got 2.5"),
         ({"num_classes": 0}, "whole number from 1 on; got 0"),
         ({"node_names": ["a"], "y": torch.tensor([0, 1, -2, 0, 1])}, "label -2 at node 2. Correct"),
+        ({"y": np.full(5, 2**64 - 1, np.uint64)}, "labels below 2\\^63; got 18446744073709551615"),
+        ({"y": np.array([0, 1, 1, 0, 1e19])}, "up to 2\\^53 .*; got label 1[0]{19} at node 4"),
+        # as fractions, which gaps make of them, these two would be one class
+        ({"y": [2**53 + 2, 2**53 + 3, None, 0, 1]}, "labels up to 2\\^53 where some are missing"),
+        ({"y": ["a" * 1001, "b", "b", "b", "b"]}, "at most 1,000 characters; got one of 1,001"),
+        ({"y": ["a\0", "a", "a", "b", "b"]}, r"without NUL; got 'a\\x00'"),
+        ({"y": torch.zeros(5, dtype=torch.long, device="meta")}, "got a torch.int64 tensor"),
     ],
 )
 def test_bad_labels_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -240,6 +247,7 @@ def test_num_classes_up_to_the_number_of_nodes() -> None:
             {"Company ": "company", " COMPANY": "company"},
         ),
         ({"open-source": 9, "open source": 2}, {"open source": "open-source"}),
+        ({"caf\u00e9": 9, "cafe\u0301": 8}, {"cafe\u0301": "caf\u00e9"}),  # Unicode has two forms
         ({"politician": 90, "politican": 3}, {"politican": "politician"}),  # left out
         ({"politician": 90, "polittician": 3}, {"polittician": "politician"}),  # added
         ({"politician": 90, "politicjan": 3}, {"politicjan": "politician"}),  # replaced

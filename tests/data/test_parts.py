@@ -91,6 +91,15 @@ def test_a_replaced_folder_is_never_missing_for_good(
     assert os.listdir(tmp_path) == ["graph"]
 
 
+@pytest.mark.parametrize("name", ["a**b", "a[1]", "**", "*"])
+def test_names_that_look_like_patterns_are_names(name: str, tmp_path: Path) -> None:
+    parts.recover(tmp_path / name)
+    (tmp_path / ".other.0123abcd.old").mkdir()
+    (tmp_path / f".{name}.0123abcd.old").mkdir()
+    parts.recover(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == sorted([".other.0123abcd.old", name])
+
+
 def test_a_full_disk_leaves_no_part_and_names_the_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

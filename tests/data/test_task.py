@@ -2,6 +2,7 @@
 
 import copy
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,31 @@ def test_a_clean_graph_is_kept_as_it_is_without_a_note() -> None:
     assert task.label_values.tolist() == [0, 1]
     assert task.node_names is None
     assert task.notes == ()
+
+
+def quantised() -> Tensor:
+    return torch.quantize_per_tensor(torch.eye(5), 0.1, 0, torch.qint8)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning", "ignore:.*nested:UserWarning")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("x", quantised),
+        ("x", lambda: torch.eye(5, device="meta")),
+        ("x", lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])),
+        ("edge_index", lambda: torch.zeros(2, 3, dtype=torch.long, device="meta")),
+        ("edge_weight", lambda: quantised()[0, :4]),
+        ("train_mask", lambda: torch.ones(5, dtype=torch.bool, device="meta")),
+        ("node_ids", lambda: [[1], [2], [3], [4], [5]]),
+        ("node_names", lambda: 7),
+    ],
+)
+def test_values_of_odd_types_are_refused(field: str, value: Callable[[], Any]) -> None:
+    data = path_graph()
+    data[field] = value()
+    with pytest.raises(EraseError):
+        NodeTask.of(data)
 
 
 def test_labels_of_other_nodes_are_dropped() -> None:

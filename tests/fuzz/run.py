@@ -9,21 +9,22 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 GROUPS = {  # shares of the cases
     "pyg_data": 16, "given_arrays": 12, "pandas_tables": 8, "networkx_graphs": 6, "arguments": 10,
     "graph_files": 14, "converted_folders": 12, "models_and_audits": 8, "checkpoints": 4,
-    "records_and_studies": 6, "command_line": 4, "review_requests": 4,
+    "records_and_studies": 6, "reviews_and_searches": 4, "command_line": 4, "review_requests": 4,
 }  # fmt: skip
 AT_ONCE = 200  # cases of a worker
-SECONDS = 600  # of a worker, before it counts as hung
+STALLED = 300  # seconds at one case before a worker counts as hung
 
 
 def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
@@ -34,17 +35,13 @@ def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="erase-fuzz-") as folder:
             command = [sys.executable, "-m", "fuzz.worker", group, f"{end - first}", f"{first}"]
             environment = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": folder}
-            try:
-                done = subprocess.run(
-                    [*command, folder],
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    timeout=SECONDS,
+            trying = Path(folder) / "trying.json"
+            with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as failed:
+                process = subprocess.Popen(
+                    [*command, folder], env=environment, stdout=printed, stderr=failed
                 )
-                status, output, errors = done.returncode, done.stdout, done.stderr
-            except subprocess.TimeoutExpired as hung:
-                status, output, errors = -1, _text(hung.stdout), "a hang"
+                status = _wait(process, trying)
+                output, errors = _text(printed), _text(failed)
             lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
             if status == 0 and lines:
                 result = lines[-1]
@@ -53,19 +50,39 @@ def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
                 total["peak"] = max(total["peak"], result["peak"])
                 return total
             total["findings"] += [line["finding"] for line in lines if "finding" in line]
-            trying = Path(folder) / "trying.json"
             at = json.loads(trying.read_text())["case"] if trying.exists() else end
             what = f"the process ended with status {status}"
             total["findings"].append(
-                {"group": group, "case": at, "what": what, "trace": errors[-3000:], "times": 1}
+                {
+                    "group": group,
+                    "case": at,
+                    "what": what,
+                    "trace": errors.split("Extension modules")[0][-3000:],
+                    "times": 1,
+                }
             )
             total["cases"] += at + 1 - first
             first = at + 1
     return total
 
 
-def _text(output: Any) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+def _wait(process: "subprocess.Popen[bytes]", trying: Path) -> int:
+    """Return the exit status of a worker; one that stays at a case is aborted, with its stack."""
+    start = time.time()
+    while True:
+        try:
+            return process.wait(1)
+        except subprocess.TimeoutExpired:
+            # loading everything may take long on a busy machine
+            since = trying.stat().st_mtime if trying.exists() else start + 3 * STALLED
+            if time.time() - since > STALLED:
+                process.send_signal(signal.SIGABRT)
+                return process.wait()
+
+
+def _text(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def main() -> int:

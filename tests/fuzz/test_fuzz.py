@@ -32,11 +32,10 @@ def module(*words: str, **variables: str) -> str:
 def test_odd_input_ends_in_success_or_an_error_of_ours(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
-        "import json, pathlib, signal\n"
+        "import json, pathlib\n"
         "from fuzz import worker, ways_in\n"
         "ways_in.whole_files()\n"
-        "worker.limit_memory()\n"
-        "signal.signal(signal.SIGALRM, worker._too_slow)\n"
+        "worker.set_limits()\n"
         "for name in ways_in.GROUPS:\n"
         "    found = worker.run_group(name, 6, 0, pathlib.Path(sys.argv[1]))\n"
         "    print(json.dumps(found))\n"

@@ -27,11 +27,13 @@ import erase
 from erase.bench import records as bench_records
 from erase.bench.studies import check, choose, read_study
 from erase.bench.tables import build
+from erase.bench.tune import choose_space, tune
 from erase.cli import main
 from erase.data.noise import NOISES
 from erase.data.tables import TableOptions
 from erase.data.task import NodeTask
 from erase.methods import METHODS, build_method, load_model
+from erase.review.store import Reviews, read_reviews
 from fuzz.mutations import (
     NUMBERS,
     WORDS,
@@ -153,7 +155,10 @@ def pandas_tables(data: st.DataObject, folder: Path) -> None:
             cells = [data.draw(anything())] * rows
             if data.draw(st.booleans()):
                 cells = data.draw(st.lists(anything(), min_size=rows, max_size=rows))
-            table[column] = pd.Series(cells, dtype=object)
+            objects = np.empty(rows, dtype=object)
+            for row, cell in enumerate(cells):  # pandas 2.2 would turn tensors into arrays
+                objects[row] = cell
+            table[column] = pd.Series(objects)
     known = [each.name for each in fields(TableOptions)]
     options = data.draw(st.dictionaries(st.sampled_from(known), anything(), max_size=1))
     with contextlib.suppress(erase.EraseError):
@@ -373,6 +378,53 @@ def _some_records() -> list[str]:
     return (RECORDS / "clean.jsonl").read_text(encoding="utf-8").splitlines()[:5]
 
 
+def reviews_and_searches(random: Random, folder: Path) -> None:
+    """Open damaged databases and tables of decisions, and continue damaged searches."""
+    name = random.choice(list(_kept_files()))
+    content = _kept_files()[name]
+    if name.endswith(".sqlite"):
+        content = damaged_bytes(content, random)
+    elif name.endswith(".json") and random.random() < 0.7:
+        content = json.dumps(damaged_json(json.loads(content), random)).encode()
+    else:
+        text = damaged_text(content.decode(), random)
+        content = text.encode(errors="surrogateescape")
+    for other, whole in _kept_files().items():
+        (folder / other).write_bytes(content if other == name else whole)
+    with contextlib.suppress(erase.EraseError):
+        if name in ("journal.log", "settings.json"):
+            _search(folder)
+            return
+        with read_reviews(folder / name) as reviews:
+            check_task(NodeTask.of(reviews.apply(two_communities(size=10))))
+            assert len(reviews.decisions) >= len(reviews.votes())
+            reviews.agreement()
+            if name.endswith(".sqlite"):
+                reviews.record(3, "0", by="ann")
+                reviews.undo("ann")
+
+
+def _search(folder: Path) -> None:
+    method = METHODS["ce"](hidden=8, heads=2, epochs=1, device="cpu")
+    space = choose_space(method, ["lr=0.001:0.1"], ["dropout", "weight_decay"])
+    tune(method, [NodeTask.of(two_communities(size=10))], [0], space, folder, trials=2)
+
+
+@cache
+def _kept_files() -> dict[str, bytes]:
+    """Return what a review and a search leave, by name."""
+    place = Path(__import__("tempfile").mkdtemp(prefix="erase-fuzz-"))
+    with Reviews(place / "reviews.sqlite", two_communities(size=10)) as reviews:
+        for node in range(12):
+            reviews.record(node, "01"[node % 2], by=["ann", "bob"][node % 3 == 0], note="ü")
+        reviews.record(3, "1", by="ann")
+        reviews.undo("ann")
+        reviews.decisions.to_csv(place / "decisions.csv", index=False)
+    _search(place)
+    names = ("reviews.sqlite", "decisions.csv", "journal.log", "settings.json")
+    return {name: (place / name).read_bytes() for name in names}
+
+
 _COMMANDS: dict[str, list[str]] = {
     "fit": ["--method", "ce", "--set", "epochs=1", "--set", "hidden=8", "--set", "heads=2"],
     "audit": ["--method", "label-propagation"],
@@ -550,6 +602,7 @@ GROUPS: dict[str, Callable[[Any, Path], None]] = {
         models_and_audits,
         checkpoints,
         records_and_studies,
+        reviews_and_searches,
         command_line,
         review_requests,
     )

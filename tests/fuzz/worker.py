@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 MOST_MEMORY = 2 * 2**30  # beyond what the libraries have mapped when they are loaded
-MOST_SECONDS = 30  # for a case
+MOST_SECONDS = 30  # of processor time for a case; `fuzz.run` sees one that waits
 
 
 class TooSlow(BaseException):
@@ -37,8 +37,9 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
     def attempt(source: Any, number: int) -> None:
         nonlocal done
         done += 1
-        (place / "trying.json").write_text(json.dumps({"group": name, "case": number}))
-        signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+        (place / "next.json").write_text(json.dumps({"group": name, "case": number}))
+        (place / "next.json").replace(place / "trying.json")  # whole, whenever we are killed
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -52,7 +53,7 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
                 raise
             _note(findings, name, number, type(error).__name__, place)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     if name in DRAWN:
 
@@ -96,8 +97,9 @@ def _too_slow(*_: Any) -> None:
     raise TooSlow
 
 
-def limit_memory() -> None:
-    """Limit the address space of this process to what it has and `MOST_MEMORY`."""
+def set_limits() -> None:
+    """Limit the address space of this process to what it has and `MOST_MEMORY`; watch the time."""
+    signal.signal(signal.SIGPROF, _too_slow)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MOST_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -112,8 +114,7 @@ def main() -> None:
     from fuzz.ways_in import whole_files
 
     whole_files()
-    limit_memory()
-    signal.signal(signal.SIGALRM, _too_slow)
+    set_limits()
     print(json.dumps(run_group(name, int(cases), int(first), Path(place))), flush=True)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from erase.errors import EraseError
 from erase.methods import ERASE, METHODS, build_method, default_params
+from graphs import two_communities
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -34,3 +35,10 @@ def test_recipe_dataset_and_changes_reach_the_preset() -> None:
 def test_unknown_names_are_refused(name: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EraseError, match=message):
         build_method(name, **changes)
+
+
+@pytest.mark.parametrize("name", ["ce", "erase"])
+def test_a_network_larger_than_the_memory_is_refused_before_it_is_made(name: str) -> None:
+    method = build_method(name, hidden=10**11, heads=1, device="cpu")
+    with pytest.raises(EraseError, match=r"a network that fits into .*hidden=100000000000"):
+        method.fit(two_communities(size=10))

@@ -2,9 +2,11 @@
 
 import json
 import socket
+import urllib.request
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
@@ -50,6 +52,20 @@ def test_a_decision_is_stored_before_it_is_acknowledged(
     (again,) = client.post("/api/undo", json={"key": KEY + "1"}).json()["items"]
     assert again["node"] == item["node"]
     assert client.get("/api/state").json()["progress"]["reviewed"] == 0
+
+
+def test_odd_text_is_shown_and_formulas_are_escaped_on_request(tmp_path: Path) -> None:
+    """Names of files, and of reviewers on the command line, may be anything."""
+    session = small_session(tmp_path, name="caf\udce9")
+    session.reviews.record(0, MINI[1], by="\udcff", note="=1+1")
+    with served(session, by="\udce9", token=TOKEN, safe_csv=True) as url:
+        address = urlsplit(url)
+        jar = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert "caf\\udce9" in jar.open(url).read().decode()
+        base = f"http://{address.netloc}"
+        assert json.load(jar.open(f"{base}/api/start"))["reviewer"] == "\\udce9"
+        table = pd.read_csv(jar.open(f"{base}/export/decisions.csv"))
+    assert table["note"].tolist() == ["'=1+1"]
 
 
 def test_several_decisions_are_one_batch(client: TestClient) -> None:

@@ -1,8 +1,10 @@
 """Reviews: nothing is lost, nothing counts twice, and the decisions come back as trusted labels."""
 
+import os
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import networkx
 import numpy as np
@@ -200,6 +202,108 @@ def test_what_the_graph_does_not_have_is_refused(
     assert reviews.decisions.empty
 
 
+_ODD_CHOICES: list[dict[str, Any]] = [
+    {"node": "0"},
+    {"node": 0.5},
+    {"node": True},
+    {"node": 2**70},
+    {"label": 1},
+    {"note": None},
+    {"by": 7},
+    {"seconds": float("nan")},
+    {"key": b"x"},
+]
+
+
+@pytest.mark.parametrize("odd", _ODD_CHOICES, ids=str)
+def test_odd_types_are_refused(odd: dict[str, Any], reviews: Reviews) -> None:
+    with pytest.raises(EraseError):
+        reviews.record(**{"node": 0, "label": "b", **odd})
+    assert reviews.decisions.empty
+
+
+def test_numpy_numbers_and_odd_text_are_stored(reviews: Reviews) -> None:
+    number: Any = np.int64(2)
+    reviews.record(number, "b", note="caf\udce9", by="\udcff")
+    row = reviews.decisions.iloc[0]
+    assert (row["node"], row["note"], row["reviewer"]) == (2, "caf\\udce9", "\\udcff")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE meta SET value = 'many' WHERE name = 'nodes'", "an impossible number"),
+        ("INSERT INTO meta VALUES ('seed', '-1')", "an impossible number"),
+        ("DROP TABLE estimates", "other tables"),
+        (
+            "CREATE TRIGGER more AFTER INSERT ON decisions BEGIN DELETE FROM meta; END",
+            "other tables",
+        ),
+        ("UPDATE decisions SET node = 'first'", "decision, number 1"),
+        ("UPDATE decisions SET node = -3 WHERE id = 2", "decision, number 2"),
+        ("UPDATE decisions SET label = x'ff'", "decision, number 1"),
+        ("UPDATE decisions SET made = 'yesterday'", "decision, number 1"),
+        ("UPDATE decisions SET random = 'no'", "decision, number 1"),
+        ("", "malformed|damaged|none"),  # bytes of the file
+    ],
+)
+def test_a_damaged_database_is_refused(damage: str, message: str, reviews: Reviews) -> None:
+    for node in range(4):
+        reviews.record(node, "b", note="long " * 500)
+    reviews.close()
+    if damage:
+        connection = sqlite3.connect(reviews.path)
+        (guard,) = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'decisions_stay'"
+        ).fetchone()
+        connection.execute("DROP TRIGGER decisions_stay")
+        connection.execute(damage)
+        connection.execute(guard)
+        connection.commit()
+        connection.close()
+    else:
+        content = bytearray(reviews.path.read_bytes())
+        content[len(content) // 2 :: 50] = b"\xff" * len(content[len(content) // 2 :: 50])
+        reviews.path.write_bytes(content)
+    with pytest.raises(EraseError, match=message):
+        Reviews(reviews.path)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "first,ann,given,a",  # no number
+        "99999999999999999999,ann,given,a",
+        "1,ann,dances,a",
+        "1,ann,given,a,b,c,d",  # more fields than columns
+        '1,ann,given,"a',  # a quote that is not closed
+        "1,ann,given,\udcff",
+    ],
+)
+def test_a_damaged_table_of_decisions_is_refused(rows: str, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.csv"
+    text = f"node,reviewer,action,label\n0,ann,given,a\n{rows}\n"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(EraseError, match="decisions"):
+        read_reviews(path)
+
+
+def test_a_full_disk_is_an_error_of_ours(reviews: Reviews) -> None:
+    reviews.record(0, "b")
+    (pages,) = reviews._connection.execute("PRAGMA page_count").fetchone()
+    reviews._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(EraseError, match="full"):
+        reviews.record(1, "b", note="long " * 4000)
+    assert reviews.consensus() == {0: "b"}
+
+
+def test_what_is_no_seed_is_not_kept(reviews: Reviews) -> None:
+    with pytest.raises(EraseError, match="a seed"):
+        reviews.start_order(-1)
+    reviews.start_order(3)
+    assert reviews.seed == 3
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     text, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
     text.write_text("not a database, " * 100)
@@ -209,8 +313,11 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for path in (text, other):
         with pytest.raises(EraseError, match="which is none"):
             Reviews(path)
-    with pytest.raises(EraseError, match="can be opened"):
+    with pytest.raises(EraseError, match="which is something else"):
         Reviews(tmp_path)  # a folder
+    os.mkfifo(tmp_path / "pipe.sqlite")
+    with pytest.raises(EraseError, match="which is something else"):
+        Reviews(tmp_path / "pipe.sqlite")
     with pytest.raises(EraseError, match="which is no file"):
         read_reviews(tmp_path / "missing.sqlite")
     table = tmp_path / "table.csv"

@@ -26,9 +26,9 @@ from erase.methods.relabelling.noise_model import log_proba
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
-# Measured on Cora, CiteSeer, PubMed, Computers, CS and BlogCatalog with all nodes labelled, draws 100
-# to 102, and on Debian, draws 200 to 203. Annotator noise at 30 %: weight 0.4 to 2.8, share 0.4 to
-# 0.89. Clean labels and symmetric noise: weight 2.8 or more, share 0.94 or more; on BlogCatalog,
+# Measured on Cora, CiteSeer, PubMed, Computers, CS and BlogCatalog with all nodes labelled, draws
+# 100 to 102, and on Debian, draws 200 to 203. Annotator noise at 30 %: weight 0.4 to 2.8, share 0.4
+# to 0.89. Clean labels and symmetric noise: weight 2.8 or more, share 0.94 or more; on BlogCatalog,
 # whose edges say less than its features, weight 3.7 or more and share 0.7. Asymmetric noise: weight
 # 1.2 or more, share 0.92 or more, but 0.85 in a draw on PubMed and 0.6 on BlogCatalog.
 LEAST_LABEL_WEIGHT = 3.0

@@ -45,6 +45,7 @@ from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
 from erase.bench.studies import BOTH, NEAREST_TO_PRINT, RATES, STUDIES
 from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
+from erase.data.files import read_npz
 from erase.errors import EraseError
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ HEAVIEST = RATES[-1]
 RIVALS = tuple(method for method in PAPER_METHODS if method != "erase")
 _PAIRWISE_RATE = 0.3
 _PAPER_ORDER = ("cora", "citeseer", "pubmed", "corafull", "ogbn-arxiv")
+_MOST_CLASSES = 10_000  # of a file of representations
 _CLASS_NAMES = {"cora": CORA_CLASSES, "citeseer": CITESEER_CLASSES, "pubmed": PUBMED_CLASSES}
 
 _LOOKS = {
@@ -134,9 +136,28 @@ class RecordIndex:
         for records in self.paths:
             path = arrays_path(records, cell)
             if path.is_file():
-                with np.load(path, allow_pickle=False) as file:
-                    return {name: file[name] for name in file.files}
+                return _checked_arrays(read_npz(path), path)
         return None
+
+
+def _checked_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a run if they are z [n, D], y [n] and nodes [n]."""
+    kinds = {"z": (2, "f"), "y": (1, "iu"), "nodes": (1, "iu")}
+    found = {name: arrays[name] for name in kinds if name in arrays}
+    is_whole = (
+        len(found) == len(kinds)
+        and all(found[k].ndim == d and found[k].dtype.kind in t for k, (d, t) in kinds.items())
+        and len({len(array) for array in found.values()}) == 1
+        and bool(np.isfinite(found["z"]).all())
+        and bool(((found["y"] >= 0) & (found["y"] < _MOST_CLASSES)).all())
+    )
+    if not is_whole:
+        raise EraseError(
+            "the representations of a run: z [n, D], y [n] and nodes [n]",
+            f"something else in {path.name!r}",
+            "Run `erase bench pictures` into a new file.",
+        )
+    return found
 
 
 @dataclass(frozen=True)

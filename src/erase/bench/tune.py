@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from msgspec import convert
 from sklearn.base import clone
 from torch_geometric.data import Data
 
@@ -26,7 +27,7 @@ from erase.bench.records import check_regular, locked
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.files import read_json, write_json, write_table
 from erase.data.task import NodeTask, fingerprint
-from erase.errors import EraseError
+from erase.errors import EraseError, damage_errors
 from erase.methods import NodeClassifier
 from erase.methods.base import Number, OneOf, Range
 from erase.random import numpy_stream
@@ -236,15 +237,17 @@ def tune(
     with _owned(folder), _quiet(optuna):
         _check_settings(folder, settings)
         backend = optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))
-        study = optuna.create_study(
-            storage=optuna.storages.JournalStorage(backend),
-            study_name="tune",
-            direction="maximize",
-            load_if_exists=True,
-        )
-        for trial in study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING]):
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # its process was killed
-        found = _finished(study, optuna)
+        with damage_errors("the journal of a search", folder / JOURNAL, "Choose another --out."):
+            study = optuna.create_study(
+                storage=optuna.storages.JournalStorage(backend),
+                study_name="tune",
+                direction="maximize",
+                load_if_exists=True,
+            )
+            running = [optuna.trial.TrialState.RUNNING]
+            for trial in study.get_trials(deepcopy=False, states=running):
+                study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # it was killed
+            found = _finished(study, optuna, space)
         while len(found) < trials:
             trial = _ask(study, optuna, seed, len(found), method if not found else None, space)
             params = {name: _suggest(trial, name, values) for name, values in space.items()}
@@ -352,13 +355,19 @@ def _suggest(trial: Any, name: str, values: Range | OneOf) -> Any:
     return trial.suggest_float(name, values.low, values.high, log=values.log)
 
 
-def _finished(study: Any, optuna: Any) -> list[Trial]:
-    """Return the completed trials, in their order."""
+def _finished(study: Any, optuna: Any, space: Space) -> list[Trial]:
+    """Return the completed trials, in their order; a ValueError for what is none of this space."""
     completed = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    return [
-        Trial(number, dict(trial.params), trial.value, **trial.user_attrs)
-        for number, trial in enumerate(completed, start=1)
-    ]
+    found = []
+    for number, trial in enumerate(completed, start=1):
+        told = {"number": number, "params": trial.params, "score": trial.value, **trial.user_attrs}
+        found.append(convert(told, Trial))
+        is_inside = trial.params.keys() == space.keys() and all(
+            _contains(space[name], value) for name, value in trial.params.items()
+        )
+        if not is_inside or not 0 <= found[-1].score <= 1:
+            raise ValueError(f"trial {number} is none of this search")
+    return found
 
 
 def _write(

@@ -35,10 +35,12 @@ def run_study(
             f"Run only cells with this value; keys: {', '.join(default('keys of cells'))}.",
         ),
     ],
-    jobs: Annotated[int, options.count("Processes to run at once.")] = 1,
+    jobs: Annotated[int, options.count("Processes to run at once.", most=1000)] = 1,
     threads: Annotated[
         int | None,
-        options.count("Threads of each process.", "cores / jobs, at most OMP_NUM_THREADS"),
+        options.count(
+            "Threads of each process.", "cores / jobs, at most OMP_NUM_THREADS", most=1000
+        ),
     ] = None,
     cluster: Annotated[
         str | None,

@@ -3,6 +3,7 @@
 import csv
 import inspect
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
@@ -35,11 +36,17 @@ def among(known: Collection[str]) -> Callable[[str | None], str | None]:
     return check
 
 
-def at_least_one(value: int | None) -> int | None:
-    """Check that the value of an option is a positive number."""
-    if value is not None and value < 1:
-        raise typer.BadParameter(f"must be at least 1, not {value}")
-    return value
+def between_one_and(most: float) -> Callable[[int | None], int | None]:
+    """Return a check that the value of an option is a number from 1 to `most`."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and value < 1:
+            raise typer.BadParameter(f"must be at least 1, not {value}")
+        if value is not None and value > most:
+            raise typer.BadParameter(f"must be at most {most:,}, not {value}")
+        return value
+
+    return check
 
 
 def choice(kind: str, help: str) -> Any:
@@ -56,9 +63,9 @@ def named(kind: str) -> Any:
     )
 
 
-def count(help: str, default: str | None = None) -> Any:
-    """Return an option whose value is a positive number; `default` says what None means."""
-    return typer.Option(callback=at_least_one, help=help, show_default=default or True)
+def count(help: str, default: str | None = None, most: float = math.inf) -> Any:
+    """Return an option whose value is a number from 1 on; `default` says what None means."""
+    return typer.Option(callback=between_one_and(most), help=help, show_default=default or True)
 
 
 def target(default: str, help: str = "Folder to write to.") -> Any:
@@ -203,7 +210,12 @@ def _one_character(value: str | None) -> str | None:
 
 def _columns(text: str) -> list[str]:
     """Return the names in a list with commas; a name with a comma is quoted."""
-    return next(csv.reader([text], skipinitialspace=True))
+    try:
+        return next(csv.reader([text], skipinitialspace=True))
+    except csv.Error:
+        raise EraseError(
+            "names of columns with commas between them", repr(text), "Quote a name with a new line."
+        ) from None
 
 
 def table_words(tables: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from erase.audit import Audit
     from erase.review import Reviews
+    from erase.review.session import Plan
 
 
 @options.takes_tables
@@ -104,6 +105,7 @@ def review_labels(
     ] = None,
     seed: options.Seed = 0,
     device: options.Device = "auto",
+    safe_csv: options.SafeCsv = False,
     quiet: options.Quiet = False,
     tables: dict[str, Any],
 ) -> None:
@@ -117,6 +119,7 @@ def review_labels(
         from erase.data.splits import without_splits
         from erase.review import Reviews
         from erase.review.exports import export_tables
+        from erase.review.session import Plan
 
     output = Output(quiet=quiet)
     data, name = options.load_graph(graph, tables)
@@ -130,7 +133,7 @@ def review_labels(
             )
         with Reviews(db, data) as reviews:
             if export is not None:
-                export_tables(reviews, data, export)
+                export_tables(reviews, data, export, safe_csv=safe_csv)
                 output.message(f"The results are in {export}.")
             if write_back is not None:
                 count = _write_back(reviews, data, graph, write_back, tables)
@@ -138,6 +141,7 @@ def review_labels(
         return
     _check_access(host, token)
     need_server()
+    plan = Plan(strategy, random_share, double_share, every, budget)
     with Reviews(db, data) as reviews, reviews.serve_alone():
         reviews.start_order(seed)
         _serve(
@@ -147,13 +151,7 @@ def review_labels(
             name,
             tables,
             output,
-            plan={
-                "budget": budget,
-                "every": every,
-                "strategy": strategy,
-                "random_share": random_share,
-                "double_share": double_share,
-            },
+            plan=plan,
             saved=audit,
             seed=seed,
             device=device,
@@ -161,6 +159,7 @@ def review_labels(
             token=token,
             by=by,
             browser=not no_browser,
+            safe_csv=safe_csv,
         )
 
 
@@ -199,7 +198,7 @@ def _serve(
     tables: dict[str, Any],
     output: Output,
     *,
-    plan: dict[str, Any],
+    plan: "Plan",
     saved: Path | None,
     seed: int,
     device: str,
@@ -207,6 +206,7 @@ def _serve(
     token: str | None,
     by: str,
     browser: bool,
+    safe_csv: bool,
 ) -> None:
     """Audit, and serve the page until Ctrl-C."""
     from erase.audit import DEFAULT_METHOD, audit, audit_params
@@ -216,10 +216,11 @@ def _serve(
     from erase.review.evidence import details_of
     from erase.review.exports import usual_exports
     from erase.review.server import served
-    from erase.review.session import Plan, Session
+    from erase.review.session import Session
 
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
+    model.check_params()
     file = reviews.path.with_name(f"{reviews.path.stem}-audit.safetensors")
     first = _saved_audit(saved or file, data, asked=saved is not None)
     if first is None:
@@ -236,7 +237,7 @@ def _serve(
     session = Session(
         first,
         reviews,
-        Plan(**plan),
+        plan,
         details=details_of(data, Path(graph) if is_folder else None, tables),
         reaudit=again,
         name=name,
@@ -244,7 +245,15 @@ def _serve(
     exports = usual_exports(reviews, data, Path(graph) if is_folder else None, tables)
     host, port = listen
     try:
-        with served(session, exports, by=by, host=host, port=port, token=token or "") as url:
+        with served(
+            session,
+            exports,
+            by=by,
+            host=host,
+            port=port,
+            token=token or "",
+            safe_csv=safe_csv,
+        ) as url:
             output.message(f"Review at {url}\nCtrl-C ends it; decisions are in {reviews.path}.")
             if browser:
                 webbrowser.open(url)

@@ -22,7 +22,7 @@ def tune_method(
     method: Annotated[str, options.choice("methods", "Method to search for")] = "erase",
     preset: options.Preset = "reference",
     trials: Annotated[int, options.count("Number of trials, earlier ones included.")] = 50,
-    seeds: Annotated[int, options.count("Runs of each trial.")] = 3,
+    seeds: Annotated[int, options.count("Runs of each trial.", most=1000)] = 3,
     space: Annotated[
         list[str],
         options.repeated(

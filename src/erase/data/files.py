@@ -113,11 +113,14 @@ def write_json(value: Any, path: StrPath) -> None:
         file.write("\n")
 
 
-def read_json(path: StrPath) -> Any:
-    """Return what `write_json` wrote."""
+def read_json(path: StrPath) -> dict[str, Any]:
+    """Return the object that `write_json` wrote."""
     path = _existing(path, _CHECK_PATH)
-    with _readable(path, "a JSON file"):
-        return json.loads(path.read_text(encoding="utf-8"))
+    with reading(path, "a JSON file"):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise EraseError("a JSON object", f"something else in {path.name!r}", "Restore the file.")
+    return found
 
 
 def write_table(table: pd.DataFrame, path: StrPath, *, safe_csv: bool = False) -> None:
@@ -221,12 +224,21 @@ def load_arrays(path: StrPath) -> tuple[dict[str, Tensor], Any]:
     """Return the (arrays, metadata) that `save_arrays` wrote."""
     path = _existing(path, _CHECK_PATH)
     with (
-        _readable(path, "a safetensors file"),
+        reading(path, "a safetensors file"),
         _utf8_path(path) as named,
         safetensors.safe_open(named, framework="pt") as file,
     ):
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return arrays, json.loads((file.metadata() or {}).get("json", "null"))
+
+
+def read_npz(path: StrPath) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays of an ``.npz`` file; pickles are refused."""
+    path = _existing(path, _CHECK_PATH)
+    with reading(path, "an .npz file of arrays"):
+        _check_archive(path)
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
 
 
 @contextmanager
@@ -243,6 +255,7 @@ def _utf8_path(path: Path) -> Iterator[Path]:
         yield path
 
 
+@input_errors("a graph that can be read")
 def read_graph(path: StrPath, **options: Any) -> Data:
     """Return the graph in a file or folder, test labels included; the module says which formats.
 
@@ -276,7 +289,7 @@ def _read_graph(path: Path, chosen: TableOptions) -> Data:
     }
     for suffix, reader in readers.items():
         if path.name.lower().endswith(suffix):
-            with _readable(path, f"a graph in a {suffix} file"):
+            with reading(path, f"a graph in a {suffix} file"):
                 return reader(path, chosen)
     raise EraseError(
         f"a graph file: {ACCEPTED}", f"{path.name!r}", "Convert it, or correct the ending."
@@ -460,7 +473,7 @@ def _read_tables(path: Path, options: TableOptions) -> Data:
     tables = {}
     for name in ("nodes", "edges"):
         file = table_file(path, name)
-        with _readable(file, f"a table of {name}"):
+        with reading(file, f"a table of {name}"):
             if file.suffix == ".parquet":
                 need_pyarrow()
                 _check_parquet(file)
@@ -582,8 +595,10 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
         arrays |= {f"x_{part}": np.asarray(value) for part, value in parts.items()}
     for key in ("node_names", "node_ids", "feature_names"):
         if key in data:
-            numbered = key == "node_ids" and are_whole(data[key])
-            arrays[key] = np.array(data[key], dtype=np.int64 if numbered else str)
+            if key == "node_ids" and are_whole(data[key]):
+                arrays[key] = np.array(data[key], dtype=np.int64)
+            else:
+                arrays[key] = _text_array([str(each) for each in data[key]], key)
     if notes := read_names(data, "notes"):
         arrays[_NPZ_NOTES] = np.array(notes, dtype=str)
     if weight is not None:
@@ -593,6 +608,18 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
     if "feature_contract" in data:
         arrays["feature_contract"] = np.array(json.dumps(data.feature_contract))
     return arrays | {f"{part}_mask": mask.numpy() for part, mask in _masks(data, y.numel()).items()}
+
+
+def _text_array(texts: list[str], name: str) -> np.ndarray[Any, Any]:
+    """Return texts as an array; each entry takes the memory of the longest."""
+    longest, total = max(map(len, texts), default=0), sum(map(len, texts))
+    if longest * len(texts) > max(_MAX_CELLS, 20 * total):
+        raise EraseError(
+            f"{name} of similar lengths, for FILE.npz",
+            f"one of {longest:,} characters among {len(texts):,}",
+            "Shorten it, or write a folder: erase convert GRAPH FOLDER.",
+        )
+    return np.array(texts, dtype=str)
 
 
 def _graph_tables(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -677,7 +704,7 @@ def _existing(path: StrPath, remedy: str | None = None) -> Path:
 
 
 @contextmanager
-def _readable(path: Path, what: str) -> Iterator[None]:
+def reading(path: Path, what: str) -> Iterator[None]:
     """Turn whatever a parser raises on a broken file into an EraseError."""
     try:
         yield

@@ -409,7 +409,7 @@ class FolderWriter:
         self._ids_are_numbers = True
 
     def __enter__(self) -> Self:
-        if self.path.exists() and not is_folder(self.path) and not _is_empty_folder(self.path):
+        if self.path.exists() and not _is_replaceable(self.path):
             raise EraseError(
                 "a new folder, or an older graph's to replace",
                 f"{str(self.path)!r}, which holds something else",
@@ -643,5 +643,7 @@ def _row_blocks(rows: Any) -> Iterator[Any]:
         yield sp.csr_matrix(block, shape=(len(cut) - 1, width))
 
 
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+def _is_replaceable(path: Path) -> bool:
+    """Say whether a folder holds nothing but files of a graph's folder: results stay."""
+    known = {MANIFEST, *(f"{name}.npy" for name in _TYPES)}
+    return path.is_dir() and known.issuperset(each.name for each in path.iterdir())

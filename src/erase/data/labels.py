@@ -5,6 +5,7 @@ This still sees test labels: it is for code that scores, corrupts or stores a gr
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -486,9 +487,10 @@ def _encode_names(
 def misspellings(counts: Mapping[str, int]) -> dict[str, str]:
     """Return class names that probably mean another, more frequent class, each with that class.
 
-    These are names that differ from it by case, blanks, hyphens or underscores alone, and names of
-    few nodes (at most 5 % of the other's) that differ by one letter in one word of five letters or
-    more: left out, added, replaced, or swapped with its neighbour.
+    These are names that differ from it by case, blanks, hyphens, underscores or the way Unicode
+    writes an accent alone, and names of few nodes (at most 5 % of the other's) that differ by one
+    letter in one word of five letters or more: left out, added, replaced, or swapped with its
+    neighbour.
 
     Args:
         counts: how many nodes have each name.
@@ -515,7 +517,8 @@ def misspellings(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _plain_name(name: str) -> str:
-    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+    same = unicodedata.normalize("NFC", name)  # é may be one character, or an e and its accent
+    return " ".join(same.casefold().replace("_", " ").replace("-", " ").split())
 
 
 def _is_typo(name: str, other: str) -> bool:

@@ -164,11 +164,12 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
         )
     _refuse_features(options, {id: "the node ids"})
     ids = pd.Index(nodes[id])
-    if (twice := ids.duplicated() | ids.isna()).any():
-        i = int(np.flatnonzero(twice)[0])
+    empty = ids.isna() | np.array([isinstance(each, str) and not each for each in ids], dtype=bool)
+    if (wrong := ids.duplicated() | empty).any():
+        i = int(np.flatnonzero(wrong)[0])
         raise EraseError(
             f"a different id for each node in the column {id!r}",
-            f"{ids[i : i + 1].tolist()[0]!r} again in row {i}",
+            f"none in row {i}" if empty[i] else f"{ids[i : i + 1].tolist()[0]!r} again in row {i}",
             "Give each node its own id, or name the column that holds the ids: id=….",
             option="id",
         )

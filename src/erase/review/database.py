@@ -1,14 +1,18 @@
 """The SQLite file of a review: its tables, its version, and exported tables read into one."""
 
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 
+from erase.data.files import reading
 from erase.errors import EraseError
 
+LAST_NODE = 2**53 - 1
 _APPLICATION = 0x45525356  # marks the file as a review database
 DECISION = (
     "key, node, reviewer, made, action, given, suggested, label, note, random, seconds, batch, "
@@ -57,6 +61,7 @@ def connect(path: str | Path) -> sqlite3.Connection:
     """Open a database of this version; make it, or bring it up to date."""
     try:
         connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+        connection.text_factory = lambda raw: raw.decode(errors="replace")
     except sqlite3.OperationalError as error:
         raise _unusable(path, error) from None
     try:
@@ -87,6 +92,73 @@ def _unusable(path: str | Path, error: Exception) -> EraseError:
     return EraseError(
         "a review database that can be opened", f"{str(path)!r}: {error}", "Check the folder."
     )
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises in the block, on a full disk or a damaged file, into an EraseError.
+
+    What was acknowledged before stays stored.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise EraseError(
+            "a review database that can be read and written",
+            f"{str(path)!r}: {error}",
+            "Check the disk and the rights of the file, or restore a copy of it.",
+        ) from None
+
+
+# What each column of a decision has to be: SQLite stores any type in any column.
+_CHECKS = (
+    f"typeof(node) = 'integer' AND node BETWEEN 0 AND {LAST_NODE}",
+    "typeof(reviewer) = 'text' AND typeof(note) = 'text' AND typeof(key) = 'text'",
+    "typeof(made) = 'text' AND (made = '' OR datetime(made) IS NOT NULL)",
+    "typeof(given) IN ('text', 'null') AND typeof(suggested) IN ('text', 'null')",
+    "typeof(label) IN ('text', 'null') AND typeof(batch) IN ('text', 'null')",
+    "typeof(random) = 'integer' AND typeof(seconds) IN ('real', 'integer', 'null')",
+    "typeof(undoes) IN ('integer', 'null')",
+)
+
+
+def check_contents(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a damaged database, and decisions that cannot have been made."""
+    wrong = ""
+    (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        wrong = f"damaged: {' '.join(str(state).split())}"
+    elif connection.execute(_SCHEMA).fetchall() != _expected_schema():
+        wrong = "which has other tables"
+    else:
+        query = f"SELECT id FROM decisions WHERE NOT ({' AND '.join(_CHECKS)}) LIMIT 1"
+        if (row := connection.execute(query).fetchone()) is not None:
+            wrong = f"with an impossible decision, number {row[0]}"
+        numbers = connection.execute("SELECT value FROM meta WHERE name IN ('nodes', 'seed')")
+        if any(re.fullmatch(r"[0-9]{1,19}", str(text)) is None for (text,) in numbers):
+            wrong = "with an impossible number of nodes or seed"
+    if wrong:
+        raise EraseError(
+            "a whole database of `erase review`, or a CSV file that it exported",
+            f"{str(path)!r}, {wrong}",
+            "Restore a copy of it, or correct the row.",
+        )
+
+
+_SCHEMA = (
+    "SELECT type, name, sql FROM sqlite_master "
+    "WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
+)
+
+
+def _expected_schema() -> list[tuple[str, str, str]]:
+    """Return the tables, indices and triggers of a new database."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        _migrate(connection, ":memory:")
+        return connection.execute(_SCHEMA).fetchall()
+    finally:
+        connection.close()
 
 
 def _migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -121,7 +193,8 @@ def _statements(script: str) -> Iterable[str]:
 
 def import_table(connection: sqlite3.Connection, path: Path) -> None:
     """Fill a database from decisions.csv, or from a table of labels with a column ``trusted``."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    with reading(path, "decisions or labels of `erase review`"):
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if {"node", "reviewer", "action", "label"} <= set(table.columns):
         names = [*DECISION.split(", "), "id"]
         rows = table.reindex(columns=names, fill_value="")

@@ -46,7 +46,7 @@ def usual_exports(
     return files
 
 
-def export_tables(reviews: Reviews, data: Data, target: Path) -> None:
+def export_tables(reviews: Reviews, data: Data, target: Path, *, safe_csv: bool = False) -> None:
     """Write the labels (FILE.csv), the decisions (decisions.csv), or the graph (FILE.npz)."""
     ids, names = field(data, "node_ids"), field(data, "node_names")
     if target.suffix == ".npz":
@@ -56,13 +56,14 @@ def export_tables(reviews: Reviews, data: Data, target: Path) -> None:
             "FILE.csv, FILE.parquet or FILE.npz", f"{target.name!r}", "Use one of them."
         )
     elif target.stem == "decisions":
-        write_table(decision_table(reviews, ids, names), target)
+        write_table(decision_table(reviews, ids, names), target, safe_csv=safe_csv)
     else:
         y, class_names, _ = encode_labels(data)
         splits = read_splits(data, y)
         given = y.where(splits.train | splits.val, -1).numpy()
         trusted, random = reviews.trusted_of(data)
-        write_table(label_table(given, trusted, random, class_names, ids, names), target)
+        table = label_table(given, trusted, random, class_names, ids, names)
+        write_table(table, target, safe_csv=safe_csv)
 
 
 def write_labels_back(

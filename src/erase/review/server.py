@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 import msgspec
+import pandas as pd
 import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -27,6 +28,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from erase.audit.report.render import asset
+from erase.data.fields import well_formed
+from erase.data.files import csv_bytes, safe_cells
 from erase.errors import EraseError
 from erase.review.exports import Exports
 from erase.review.session import Session
@@ -128,17 +131,24 @@ class Access:
         return False
 
 
-def make_app(session: Session, access: Access, exports: Exports | None = None) -> Starlette:
+def make_app(
+    session: Session, access: Access, exports: Exports | None = None, *, safe_csv: bool = False
+) -> Starlette:
     """Return the application.
 
     Args:
         session: the review.
         access: who may use it.
         exports: further files to download, beside decisions.csv and labels.csv.
+        safe_csv: escape text in these two that a spreadsheet would take for a formula.
     """
+
+    def csv_file(table: pd.DataFrame) -> bytes:
+        return csv_bytes(safe_cells(table) if safe_csv else table)
+
     files: Exports = {
-        "decisions.csv": lambda: _csv(session.decision_table()),
-        "labels.csv": lambda: _csv(session.label_table()),
+        "decisions.csv": lambda: csv_file(session.decision_table()),
+        "labels.csv": lambda: csv_file(session.label_table()),
         **(exports or {}),
     }
     pages = Environment(
@@ -262,6 +272,7 @@ def served(
     host: str = "127.0.0.1",
     port: int | None = 0,
     token: str = "",
+    safe_csv: bool = False,
 ) -> Iterator[str]:
     """Serve the page from a thread while the block runs; yield the start address.
 
@@ -272,11 +283,13 @@ def served(
         host: the address to listen on.
         port: 0 takes a free one; None `PORT`, or a free one where that is in use.
         token: the secret of the start address; by default a random one.
+        safe_csv: escape formulas in CSV files.
     """
     listener = _listen(host, port)
-    access = Access(listener.getsockname()[1], token or secrets.token_urlsafe(32), host, by)
+    token, by = token or secrets.token_urlsafe(32), well_formed([by])[0]
+    access = Access(listener.getsockname()[1], token, host, by)
     config = uvicorn.Config(
-        make_app(session, access, exports),
+        make_app(session, access, exports, safe_csv=safe_csv),
         http="h11",  # its limit on headers is set below
         log_level="warning",
         access_log=False,
@@ -428,7 +441,3 @@ async def _user_error(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     return _refused(status, "There is no such page.")
-
-
-def _csv(table: Any) -> bytes:
-    return bytes(table.to_csv(index=False, lineterminator="\n").encode())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from erase.audit import Audit
 from erase.audit.queue import Strategy, rank
 from erase.audit.report.palette import class_marks
-from erase.data.fields import node_columns
+from erase.data.fields import node_columns, well_formed
 from erase.errors import EraseError
 from erase.review.estimate import (
     Draws,
@@ -61,6 +61,14 @@ class Plan:
     budget: int = 100
     stop_below: float = 0.02
 
+    def __post_init__(self) -> None:
+        """Refuse shares outside 0..1."""
+        for name in ("random_share", "double_share", "stop_below"):
+            if not 0 <= (share := getattr(self, name)) <= 1:
+                raise EraseError(
+                    f"a {name.replace('_', ' ')} from 0 to 1", f"{share}", "Pass 0.1, for example."
+                )
+
 
 class Session:
     """A review of one graph by one or more people. Threads may share it.
@@ -84,7 +92,7 @@ class Session:
         reaudit: Callable[[], Audit] | None = None,
         name: str = "graph",
     ) -> None:
-        self.reviews, self.plan, self.name = reviews, plan or Plan(), name
+        self.reviews, self.plan, self.name = reviews, plan or Plan(), well_formed([name])[0]
         self.class_names = audit.class_names
         self._details, self._reaudit = details, reaudit
         self._lock = threading.RLock()

@@ -5,11 +5,12 @@ Decisions are appended, never changed: an undo is a row of its own. The database
 machine.
 """
 
+import math
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import combinations
@@ -23,12 +24,23 @@ from sklearn.metrics import cohen_kappa_score
 
 from erase.audit.queue import random_sample
 from erase.bench.records import locked
+from erase.data.fields import well_formed
 from erase.data.files import StrPath
 from erase.data.kinds import Graph, graph_data, with_trusted
 from erase.data.labels import encode_labels
+from erase.data.parts import output_path
 from erase.data.splits import read_splits
 from erase.errors import EraseError
-from erase.review.database import DECISION, connect, import_table, now
+from erase.random import numpy_stream
+from erase.review.database import (
+    DECISION,
+    LAST_NODE,
+    check_contents,
+    connect,
+    database_errors,
+    import_table,
+    now,
+)
 
 ACTIONS = ("given", "suggested", "other", "unsure", "undo")
 
@@ -84,7 +96,11 @@ class Reviews:
     """
 
     def __init__(self, path: StrPath, graph: Any = None) -> None:
-        self.path = Path(path)
+        self.path = output_path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise EraseError(
+                "a file of decisions", f"{str(path)!r}, which is something else", "Check the path."
+            )
         self._lock = threading.RLock()
         self._version = -1
         self._given = np.empty(0, dtype=np.int64)  # of the graph, where there is one
@@ -93,10 +109,16 @@ class Reviews:
         if not is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = connect(":memory:" if is_table else self.path)
-        if is_table:
-            import_table(self._connection, self.path)
-        if graph is not None:
-            self._bind(graph)
+        try:
+            with database_errors(self.path):
+                if is_table:
+                    import_table(self._connection, self.path)
+                check_contents(self._connection, self.path)
+            if graph is not None:
+                self._bind(graph)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> Self:
         """Return the store; leaving the block closes it."""
@@ -138,7 +160,7 @@ class Reviews:
             cursor = self._connection.execute(query)
             columns = [each[0] for each in cursor.description]
             table = pd.DataFrame(cursor.fetchall(), columns=columns)
-        table["made"] = pd.to_datetime(table["made"], utc=True)
+        table["made"] = pd.to_datetime(table["made"], utc=True, format="ISO8601")
         table["random"] = table["random"].astype(bool)
         table["undoes"] = table["undoes"].astype("Int64")
         table["undone"] = table["id"].isin(table["undoes"].dropna())
@@ -189,14 +211,14 @@ class Reviews:
 
     def record_all(self, choices: Sequence[Choice], *, by: str = "") -> int:
         """Store decisions, all or none; return how many of them were new."""
-        rows, made = [], now()
-        for choice in map(self._with_given, choices):
+        rows, made, by = [], now(), _as_text(by, "by")
+        for choice in map(self._with_given, map(_checked, choices)):
             self._check_choice(choice)
             key = choice.key or uuid.uuid4().hex
             shown = (choice.action, choice.given, choice.suggested, choice.label, choice.note)
             rest = (choice.random, choice.seconds, choice.batch, None)
             rows.append((key, choice.node, by, made, *shown, *rest))
-        with self._lock, self._connection:
+        with self._transaction():
             self._refresh()
             new = self._insert(rows)
             self._recount({choice.node for choice in choices}, by)
@@ -209,9 +231,9 @@ class Reviews:
             by: the reviewer.
             key: a unique text; a second undo with the same key takes nothing else back.
         """
-        key = key or uuid.uuid4().hex
+        by, key = _as_text(by, "by"), _as_text(key, "key") or uuid.uuid4().hex
         made = now()
-        with self._lock, self._connection:
+        with self._transaction():
             self._refresh()
             before = self._connection.execute(
                 "SELECT node FROM decisions WHERE key = ? OR key LIKE ? ESCAPE '!'",
@@ -370,11 +392,12 @@ class Reviews:
     def start_order(self, seed: int) -> None:
         """Set the seed of that order, unless it is set: one database has one order."""
         if self._meta("seed") is None:
+            numpy_stream(seed, "review order")  # refuses what is no seed before it is kept
             self._set_meta(seed=str(seed))
 
     def add_estimate(self, decisions: int, found: int, *numbers: float) -> None:
         """Store a point of the learning curve: wrong share and errors left, with intervals."""
-        with self._lock, self._connection:
+        with self._transaction():
             marks = ", ".join("?" * (3 + len(numbers)))
             row = (decisions, now(), found, *numbers)
             self._connection.execute(f"INSERT INTO estimates VALUES ({marks})", row)
@@ -439,10 +462,9 @@ class Reviews:
 
     def _check_choice(self, choice: Choice) -> None:
         nodes, names = self._meta("nodes"), self.class_names
-        if choice.node < 0 or (nodes is not None and choice.node >= int(nodes)):
-            raise EraseError(
-                f"a node from 0 to {int(nodes or 0) - 1}", f"{choice.node}", "Correct the number."
-            )
+        last = LAST_NODE if nodes is None else int(nodes) - 1
+        if not 0 <= choice.node <= last:
+            raise EraseError(f"a node from 0 to {last}", f"{choice.node}", "Correct the number.")
         if choice.label is not None and names and choice.label not in names:
             raise EraseError(
                 "the name of a class of the graph",
@@ -457,9 +479,15 @@ class Reviews:
         return None if row is None else str(row[0])
 
     def _set_meta(self, **values: str) -> None:
-        with self._lock, self._connection:
+        with self._transaction():
             query = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
             self._connection.executemany(query, values.items())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Store all that the block writes, or nothing where it raises or the disk is full."""
+        with self._lock, database_errors(self.path), self._connection:
+            yield
 
     def _insert(self, rows: Iterable[tuple[Any, ...]]) -> int:
         marks = ", ".join("?" * (DECISION.count(",") + 1))
@@ -484,6 +512,29 @@ class Reviews:
                 self._votes[node][by] = label
             if not self._votes[node]:
                 del self._votes[node]
+
+
+def _checked(choice: Choice) -> Choice:
+    """Return a choice in types that the database stores; refuse others."""
+    node, seconds = choice.node, choice.seconds
+    if isinstance(node, bool) or not isinstance(node, int | np.integer):
+        raise EraseError("the number of a node", f"{node!r}", "Pass a whole number.")
+    is_number = isinstance(seconds, int | float | np.number) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and 0 <= seconds < math.inf):
+        raise EraseError("seconds from 0 on, or None", f"{seconds!r}", "Correct them.")
+    texts: dict[str, Any] = {
+        name: None if value is None and name != "note" else _as_text(value, name)
+        for name in ("label", "given", "suggested", "note", "key", "batch")
+        for value in [getattr(choice, name)]
+    }
+    seconds = None if seconds is None else float(seconds)
+    return replace(choice, node=int(node), random=bool(choice.random), seconds=seconds, **texts)
+
+
+def _as_text(given: Any, name: str) -> str:
+    if not isinstance(given, str):
+        raise EraseError(f"{name} as text", f"{given!r}", "Pass a string.")
+    return well_formed([given])[0]
 
 
 _IS_STANDING = (

@@ -4,6 +4,7 @@ import gzip
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -249,6 +250,10 @@ def test_a_million_nodes_and_ten_million_edges_fit() -> None:
         ("num_edges", -1),
         ("num_classes", 1),
         ("num_features", 6),
+        ("num_nodes", 2**31),
+        ("num_nodes", 1e30),
+        ("num_edges", "many"),
+        ("signal", None),
         ("homophily", 1.1),
         ("homophily", float("nan")),
         ("degree_exponent", 1.0),
@@ -259,9 +264,9 @@ def test_a_million_nodes_and_ten_million_edges_fit() -> None:
         ("signal", -0.1),
     ],
 )
-def test_impossible_options_are_refused_by_name(option: str, value: float) -> None:
+def test_impossible_options_are_refused_by_name(option: str, value: Any) -> None:
     with pytest.raises(EraseError, match=f"{option}.*Change {option}"):
-        citations(**{option: value})  # type: ignore[arg-type]
+        citations(**{option: value})
 
 
 @pytest.mark.parametrize(

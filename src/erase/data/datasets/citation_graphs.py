@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from erase.data.datasets.splits import Masks, split_by_share, split_per_class
 from erase.data.datasets.words import bag_of_words
-from erase.data.folder import FolderWriter, StrPath
+from erase.data.folder import MOST_NODES, FolderWriter, StrPath
 from erase.errors import EraseError
 from erase.random import numpy_stream
 
@@ -120,8 +120,16 @@ class _Design:
     seed: int
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            value, is_whole = getattr(self, each.name), each.type in (int, int | None)
+            known = (int, np.integer) if is_whole else (int, float, np.number)
+            may_miss = value is None and each.type in (int | None, float | None)
+            is_number = isinstance(value, known) and not isinstance(value, bool)
+            if each.type is not bool and not (may_miss or is_number):
+                kind = "a whole number" if is_whole else "a number"
+                raise EraseError(f"{each.name} as {kind}", repr(value), f"Change {each.name}.")
         _check_ranges(
-            num_nodes=(self.num_nodes, self.num_classes, np.inf),
+            num_nodes=(self.num_nodes, self.num_classes, MOST_NODES),
             num_edges=(self._edges_to_draw, 0, np.inf),
             num_classes=(self.num_classes, 2, np.inf),
             num_features=(self.num_features, 1 if self.dense else self.num_classes, np.inf),
