@@ -52,7 +52,9 @@ PAGE = DOCS / "results.md"
 LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
+REVIEW_TABLES = ("review", "review-errors", "review-promises")
 OTHER_TABLES = (
+    "annotators",
     "clean",
     "confirmation",
     "corrected",
@@ -62,6 +64,7 @@ OTHER_TABLES = (
     "pool",
     "smoke",
     *BEYOND_TABLES,
+    *REVIEW_TABLES,
 )
 PAPER_TABLES = tuple(name for name in TABLES if name not in OTHER_TABLES)
 HONEST_TABLES = ("main", "correction", "metrics", "guidance")
@@ -121,6 +124,7 @@ one, and nothing is flagged if the models predict the given labels no better tha
 (AUROC, average precision, precision at T) and noise rates are unaffected; F1, MCC, false alarms and
 corrected labels may differ."""
 NOT_EXPLAINED = "*Not explained yet.*"
+ALL_LABELS = "all-labels"  # the protocol of audits and reviews of whole graphs
 OTHER_DRAWS, PRECISION, PICTURES = "confirmation", "precision", "pictures"
 # studies whose runs must not mix with others'
 APART = (OTHER_DRAWS, PRECISION, OTHER_SETTINGS, PICTURES)
@@ -279,7 +283,13 @@ def page(evidence: Evidence) -> str:
         parts.append(_section("inductive", inductive, runs))
     found = _build("detection", runs, "honest")
     parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
+    if (annotators := _build("annotators", runs, ALL_LABELS)) is not None:
+        parts.append(_section("annotators", annotators, runs, ALL_LABELS))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
+    reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
+    if any(reviews.values()):
+        parts.append("## Labels reviewed by a person")
+        parts += [_section(name, table, runs, ALL_LABELS) for name, table in reviews.items()]
     if evidence.speed or evidence.profile:
         parts += [speed_section(evidence.speed, evidence.profile)]
     parts += [scale_section(evidence.scale)]

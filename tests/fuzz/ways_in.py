@@ -158,7 +158,7 @@ def pandas_tables(data: st.DataObject, folder: Path) -> None:
             objects = np.empty(rows, dtype=object)
             for row, cell in enumerate(cells):  # pandas 2.2 would turn tensors into arrays
                 objects[row] = cell
-            table[column] = pd.Series(objects)
+            table[column] = pd.Series(objects, dtype=object)
     known = [each.name for each in fields(TableOptions)]
     options = data.draw(st.dictionaries(st.sampled_from(known), anything(), max_size=1))
     with contextlib.suppress(erase.EraseError):
