@@ -634,6 +634,7 @@ def test_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         "pairwise-pca",
         "tsne",
         "train-size",
+        "review-curve",
         "time",
     ]
 

@@ -38,12 +38,26 @@ from erase.bench.frame import (
     run_frame,
     with_the_runs_of_variants,
 )
-from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label, noise_place
+from erase.bench.names import (
+    METHOD_NAMES,
+    PAPER_METHODS,
+    REVIEW_NAMES,
+    dataset_label,
+    noise_place,
+)
 from erase.bench.published import Value, published
 from erase.bench.records import Cell, Record, read
+from erase.bench.review import REVIEWED, REVIEWER_ERRORS
 from erase.bench.run import PROTOCOLS
 from erase.bench.runner import arrays_path
-from erase.bench.studies import BOTH, NEAREST_TO_PRINT, RATES, STUDIES
+from erase.bench.studies import (
+    BOTH,
+    NEAREST_TO_PRINT,
+    RATES,
+    REVIEW_ERRORS,
+    REVIEW_STEPS,
+    STUDIES,
+)
 from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.data.files import read_npz
 from erase.errors import EraseError
@@ -382,6 +396,48 @@ def _train_size(index: RecordIndex) -> Figure | None:
     return lines(panels, x_label="training labels per class", y_label="test accuracy", note=note)
 
 
+def _review(index: RecordIndex) -> Figure | None:
+    """Draw the accuracy after a number of reviewed labels, the mean over the graphs."""
+    (plan,) = STUDIES["review"].grids
+    (noise,), (rate,) = plan.noises, plan.rates
+    found = index.summaries(
+        {
+            (dataset, method, errors, count): Wanted(
+                "accuracy", dataset, noise, rate, method, {REVIEWED: count, REVIEWER_ERRORS: errors}
+            )
+            for dataset, method, errors, count in product(
+                plan.datasets, REVIEW_NAMES, REVIEW_ERRORS, REVIEW_STEPS
+            )
+        }
+    )
+    panels: dict[str, list[Line]] = {}
+    runs: list[int] = []
+    for errors in REVIEW_ERRORS:
+        series = []
+        for number, (method, name) in enumerate(REVIEW_NAMES.items()):
+            points = {}
+            for count in REVIEW_STEPS:
+                graphs = [found[dataset, method, errors, count] for dataset in plan.datasets]
+                known = [summary for summary in graphs if summary is not None]
+                if len(known) == len(graphs):
+                    points[float(count)] = float(np.mean([summary.mean for summary in known]))
+                    runs.extend(summary.runs for summary in known)
+            if points:
+                look = Look([*COLOURS, GREY][number], "o^sXDvP"[number], strong=number == 0)
+                series.append(Line(name, list(points), list(points.values()), look))
+        panels[f"{errors:.0%} of the answers are wrong"] = series
+    if not runs:
+        return None
+    names = ", ".join(map(dataset_label, plan.datasets))
+    note = f"Mean over {names}; {min(runs)} draws of {noise} noise at {rate:.0%} on each"
+    return lines(
+        panels,
+        x_label="reviewed labels",
+        y_label="accuracy over all nodes",
+        note=_wrapped(note, 90),
+    )
+
+
 def _time(index: RecordIndex) -> Figure | None:
     runs = index.runs
     settings = runs["method"].map(lambda name: frozenset(NEAREST_TO_PRINT.get(name, {}).items()))
@@ -596,6 +652,12 @@ FIGURES: dict[str, Picture] = {
     "tsne": Picture("t-SNE maps, CE and ERASE", "pictures", _maps(tsne_map)),
     "train-size": Picture(
         "test accuracy over training labels per class", "train-size", _train_size
+    ),
+    "review-curve": Picture(
+        "accuracy over all nodes by the number of reviewed labels",
+        "review",
+        _review,
+        any_protocol=True,
     ),
     "time": Picture(
         "time per epoch of every method, by machine", "paper", _time, any_protocol=True

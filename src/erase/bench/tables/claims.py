@@ -111,7 +111,8 @@ def annotator_claims(cells: pd.DataFrame) -> tuple[str, ...]:
                 f"is {bounds['bound_share'].mean():.0f} % of the true rate on average"
             )
         if parts:
-            claims.append(f"{noise} {rate:g}: {'; '.join(parts)}.".capitalize())
+            title = f"{noise[:1].upper()}{noise[1:]} {rate:g}"
+            claims.append(f"{title}: {'; '.join(parts)}.")
     return tuple(claims)
 
 
