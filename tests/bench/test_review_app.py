@@ -46,8 +46,9 @@ def test_the_page_shows_the_recorded_curve() -> None:
         assert f"| {decisions} | {found:.0f} | {wrong:.0f} | {accuracy:.1f} % |" in PAGE
 
 
-def test_the_page_shows_the_recorded_estimates() -> None:
-    rows = [row["wrong"] for row in records("review-curve.jsonl") if row["decisions"] == 100]
+@pytest.mark.parametrize("decisions", [100, 300])
+def test_the_page_shows_the_recorded_estimates(decisions: int) -> None:
+    rows = [row["wrong"] for row in records("review-curve.jsonl") if row["decisions"] == decisions]
     ends = [[f"{100 * row[name]:.0f}" for name in ("value", "low", "high")] for row in rows]
     words = [f"{value} % ({low} to {high})" for value, low, high in ends]
     assert f"{words[0]}, {words[1]} and {words[2]}" in " ".join(PAGE.split())
