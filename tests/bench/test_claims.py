@@ -79,7 +79,7 @@ CLAIMS: dict[str, Callable[[], Values]] = {
     "cross-entropy | {} | {} | {} | | ERASE, ours | {} | {} | {} | | relabelling | {} | {} | {}": (
         lambda: [v for row in ("ce", "erase", "relabelling") for v in accuracies("honest", row)]
     ),
-    "mistakes follow features, {} to {} % of its flags were false alarms, where {} % were allowed": (
+    "follow features, {} to {} % of its flags were false alarms, where {} % were allowed": (
         false_alarms
     ),
 }
