@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from erase.bench.records import read
+from erase.bench.tables import build
+from erase.bench.tables.claims import review_gains
 from review_curve import simulate
 from review_load import load
 
@@ -52,6 +55,20 @@ def test_the_page_shows_the_recorded_estimates(decisions: int) -> None:
     ends = [[f"{100 * row[name]:.0f}" for name in ("value", "low", "high")] for row in rows]
     words = [f"{value} % ({low} to {high})" for value, low, high in ends]
     assert f"{words[0]}, {words[1]} and {words[2]}" in " ".join(PAGE.split())
+
+
+def test_the_page_shows_what_a_review_gains() -> None:
+    """Means over the graphs, our choice less the best plain one, of both reviewers."""
+    page = " ".join(PAGE.split())
+    for table, words in (
+        ("review", "by {}, {} and {} points after 50, 100 and 200 labels"),
+        ("review-errors", "by {}, {} and {} if one answer in twenty is wrong"),
+    ):
+        gains = review_gains(
+            build(table, read(ROOT / "benchmarks" / "records" / "review.jsonl")).cells
+        )
+        assert list(gains) == [50, 100, 200]
+        assert words.format(*(f"{gain:.1f}" for gain in gains.values())) in page
 
 
 @pytest.mark.slow

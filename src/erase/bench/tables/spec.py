@@ -659,7 +659,7 @@ TABLES: dict[str, TableSpec] = {
         "Intervals and false alarms after a review",
         "review",
         _reviewed,
-        tuple(row for row in _reviews(REVIEW_ERRORS[0], AUDITING)),
+        _reviews(REVIEW_ERRORS[0], AUDITING),
         ("label_accuracy", "covers", "alarms_near", "alarms_kept"),
         about="none",
         only_protocol="all-labels",
