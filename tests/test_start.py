@@ -71,9 +71,18 @@ def test_help_and_lists_start_at_once(words: list[str]) -> None:
 def test_every_public_name_is_there_when_asked_for() -> None:
     for name in erase.__all__:
         assert getattr(erase, name) is getattr(erase, name)
-    assert sorted(dir(erase)) == sorted(erase.__all__)
+    assert set(erase.__all__) < set(dir(erase))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = erase.nothing
+
+
+def test_packages_are_there_after_a_plain_import() -> None:
+    code = """
+import erase
+print(erase.methods.METHODS["gce"].__name__, erase.nn.rate_reduction_loss.__name__)
+print(erase.bench.Protocol.__name__, {"methods", "nn", "bench"} <= set(dir(erase)))
+"""
+    assert fresh(code).split() == ["GCE", "rate_reduction_loss", "Protocol", "True"]
 
 
 def test_idle_threads_do_not_spin_for_long() -> None:

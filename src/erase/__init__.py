@@ -54,6 +54,8 @@ _HOMES = {
     "write_folder": "erase.data.folder",
     "write_graph": "erase.data.files",
 }
+# packages that users name after a plain `import erase`, such as erase.methods.METHODS
+_PACKAGES = ("bench", "methods", "nn")
 
 __all__ = [
     "ERASE",
@@ -84,6 +86,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:  # importing it makes it an attribute
+        return import_module(f"erase.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'erase' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
@@ -91,4 +95,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted({*__all__, *_PACKAGES})
