@@ -30,7 +30,7 @@ from erase.bench.frame import Runs, Wanted, find_runs, finished, run_frame
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label
 from erase.bench.published import published
 from erase.bench.records import Record, read
-from erase.bench.studies import CITATION_GRAPHS, NEAREST_TO_PRINT, RATES, STUDIES
+from erase.bench.studies import ALL, CITATION_GRAPHS, NEAREST_TO_PRINT, RATES, STUDIES
 from erase.bench.tables import CLOSE, TABLES, Table, build, holm
 from erase.bench.tables.build import is_far
 from erase.bench.tables.claims import NEAR, Lead, relabelling_lead, times_best, times_near
@@ -446,7 +446,7 @@ def _mean_and_error(scores: Sequence[float]) -> str:
 def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> str:
     """Return the mean over the ten cells of each dataset, and how often ERASE is first."""
     rows = []
-    for method, label in METHOD_NAMES.items():
+    for method in (name for name in METHOD_NAMES if name in ALL):
         cells = []
         for dataset in CITATION_GRAPHS:
             ours = _ten_cells(paper, method, dataset)
@@ -456,7 +456,7 @@ def _glance(paper: Table | None, honest: Table | None, runs: pd.DataFrame) -> st
                 _average(ours["published"]),
                 _average(redrawn["mean"]),
             ]
-        rows.append([label, *cells])
+        rows.append([METHOD_NAMES[method], *cells])
     kinds = ("`paper`", "published", "`honest`")
     head = [f"{dataset_label(dataset)} {kind}" for dataset in CITATION_GRAPHS for kind in kinds]
     ranked = [table for table in (paper, honest) if table and len(_ranked(table))]

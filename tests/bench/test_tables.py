@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import re
+import runpy
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from erase.bench.names import METHOD_NAMES
 from erase.bench.published import published
 from erase.bench.records import Cell, Record
 from erase.bench.studies import NEAREST_TO_PRINT, STUDIES
-from erase.bench.tables import FORMATS, TABLES, Table, build, holm
+from erase.bench.tables import FORMATS, TABLES, Table, build, holm, spec
 from erase.bench.tables.render import markdown, why_empty
 from erase.errors import EraseError
 
@@ -363,6 +365,15 @@ def test_its_study_and_the_main_ones_fill_a_table(name: str) -> None:
     protocol = TABLES[name].only_protocol or "paper"
     cells = filled(name, protocol if protocol in STUDIES else "paper").cells
     assert set(cells.loc[cells["runs"] == 0, "dataset"]) <= {"corafull"}
+
+
+def test_a_method_outside_the_studies_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHOD_NAMES, "mine", "my method")
+    tables = runpy.run_path(str(spec.__file__))["TABLES"]
+    lists = [table.rows for table in tables.values() if not callable(table.rows)]
+    rows = {row.method for each in lists for row in each}
+    assert "erase" in rows
+    assert "mine" not in rows
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -29,6 +29,7 @@ from erase.bench.names import (
 from erase.bench.records import Cell
 from erase.bench.review import AUDITING, REVIEWED, REVIEWER_ERRORS
 from erase.bench.studies import (
+    ALL,
     BEST,
     BOTH,
     CITATION_GRAPHS,
@@ -134,9 +135,10 @@ class TableSpec:
 
 # Rows ---------------------------------------------------------------------------------------------
 
-_METHODS = tuple(
+_METHODS = tuple(  # those of the studies: a method that joins none has no empty row
     Row(name, label, name, NEAREST_TO_PRINT.get(name, {}), sanity=name not in PAPER_METHODS)
     for name, label in METHOD_NAMES.items()
+    if name in ALL
 )
 _ALL_RANKED = tuple(replace(row, sanity=False) for row in _METHODS)
 _WITH_PRINTED_SETTINGS = tuple(
