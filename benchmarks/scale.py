@@ -3,8 +3,8 @@
     python benchmarks/scale.py [--only MEASURE …] [--nodes N] [--records FILE] [--graphs FOLDER]
                                [--shared]
 
-Graphs are made once, into FOLDER; every measurement is `erase fit` or `erase audit` in processes of
-their own. Those of the audit begin with "audit"; some of them need ERASE_DATA. A measurement that
+Graphs are made once, into FOLDER; every measurement is `erase fit`, `erase audit` or `erase predict`
+in processes of their own. Those of the audit begin with "audit"; some of them need ERASE_DATA. A measurement that
 is among the records already is not made again, so that the same command continues. With `--shared`
 a record notes that other work ran on the machine at the same time.
 """
@@ -47,7 +47,7 @@ sys.exit(status)
 """
 
 # the command, its processor time, and the kernel's high-water mark of each process at its end
-AUDIT = """
+TIMED = """
 import re, sys, time
 from erase.cli import main
 status = main(sys.argv[2:])
@@ -300,7 +300,7 @@ def run_audit(
     free = free_cores()
     with tempfile.TemporaryDirectory() as folder:
         script, peaks, out = (Path(folder) / name for name in ("audit.py", "peaks", "out"))
-        script.write_text(AUDIT)
+        script.write_text(TIMED)
         command = [sys.executable, *(torchrun if processes > 1 else []), str(script), str(peaks)]
         command += ["audit", graph, "--out", str(out), "--device", "cpu", "--quiet"]
         command += ["--noise", "symmetric:0.3", *options]
@@ -399,6 +399,60 @@ def usual_way(name: str, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# models that `erase predict` applies to a large graph, with the settings of their fit
+APPLIED: dict[str, dict[str, Any]] = {
+    "relabelling": {},
+    "ce": {"epochs": 20},
+    "erase": {"batch_size": 1_000, "num_neighbors": "2,2", "epochs": 20},
+}
+FITTED_NODES = 20_000
+
+
+def predictions(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield `erase predict` on a folder of a million nodes, by models of 20,000 other nodes."""
+    for method in APPLIED:
+        nodes = min(10**6, place.nodes)
+        yield {"method": method, "nodes": nodes}, partial(predict_folder, place, method, nodes)
+
+
+def predict_folder(place: Place, method: str, nodes: int) -> dict[str, Any]:
+    """Fit a small graph, apply the model to a folder; return time, memory and accuracy of that."""
+    fitted_nodes = min(FITTED_NODES, nodes)
+    small, folder = citations_folder(place, fitted_nodes), citations_folder(place, nodes)
+    settings = [
+        part for key, value in APPLIED[method].items() for part in ("--set", f"{key}={value}")
+    ]
+    with tempfile.TemporaryDirectory() as temporary:
+        script, peaks, fitted, out = (
+            Path(temporary) / name for name in ("predict.py", "peaks", "fitted", "out")
+        )
+        run = ["fit", str(small), "--method", method, "--noise", "symmetric:0.3", *settings]
+        common = ["--device", "cpu", "--quiet"]
+        command = [sys.executable, "-m", "erase", *run, "--out", str(fitted), *common]
+        subprocess.run(command, check=True)
+        free = free_cores()
+        script.write_text(TIMED)
+        run = ["predict", str(fitted / "model.safetensors"), str(folder), "--out", str(out)]
+        start = time.perf_counter()
+        subprocess.run([sys.executable, str(script), str(peaks), *run, *common], check=True)
+        seconds = time.perf_counter() - start
+        peak, used = map(float, peaks.read_text().split())
+        found = pd.read_csv(out / "predictions.csv", usecols=["predicted"], dtype=str)["predicted"]
+    graph = erase.read_graph(folder)
+    truth = [graph.class_names[k] for k in graph.y.tolist()]
+    return {
+        "fitted_nodes": fitted_nodes,
+        "edges": graph.num_edges // 2,
+        "features": graph.num_features,
+        "settings": APPLIED[method],
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(used, 1),
+        "peak_gigabytes": round(peak / 1e9, 3),
+        "accuracy": round(float((found == truth).mean()), 4),
+        "free_cores_before": free,
+    }
+
+
 def neighbours(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
     """Yield what the search by centres finds: words without clusters, and rows around points."""
     for rows in ("words", "points"):
@@ -452,6 +506,7 @@ MEASURES: dict[str, Measure] = {
     "audit-growth": audit_growth,
     "audit-ranks": audit_ranks,
     "audit-beside": audit_beside,
+    "predict": predictions,
     "neighbours": neighbours,
 }
 
