@@ -734,7 +734,8 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
             unknown[0],
             "Correct or remove it.",
         )
-    cells = pd.concat([_compared(table) for table in tables]) if tables else pd.DataFrame()
+    compared = [cells for table in tables if len(cells := _compared(table))]
+    cells = pd.concat(compared) if compared else pd.DataFrame()
     groups: dict[str, pd.DataFrame] = {}
     if len(cells):
         keys = [_group(*name) for name in zip(cells["table"], cells["row"], strict=True)]

@@ -3,9 +3,10 @@
     python benchmarks/scale.py [--only MEASURE …] [--nodes N] [--records FILE] [--graphs FOLDER]
                                [--shared]
 
-Graphs are made once, into FOLDER; every measurement is `erase fit`, `erase audit` or `erase predict`
-in processes of their own. Those of the audit begin with "audit"; some of them need ERASE_DATA. A measurement that
-is among the records already is not made again, so that the same command continues. With `--shared`
+Graphs are made once, into FOLDER; every measurement is `erase fit`, `erase audit` or
+`erase predict` in processes of their own. Those of the audit begin with "audit"; some of them need
+ERASE_DATA. A measurement that is among the records already is not made again, so that the same
+command continues. With `--shared`
 a record notes that other work ran on the machine at the same time.
 """
 

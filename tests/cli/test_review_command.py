@@ -22,6 +22,7 @@ import erase
 from command_line import NO_TABLE_OPTIONS, parsed
 from erase.audit.storage import save_audit
 from erase.cli import main
+from erase.review.session import Plan, Session
 from reviewed_graphs import MINI, TOKEN, graph_of
 from synthetic_audits import planted_audit
 
@@ -121,6 +122,20 @@ def test_other_commands_take_the_decisions(
         seen.clear()
         assert main([name, *command, "--out", str(tmp_path / name)]) == 0
         assert sum(str(each) != "" for each in seen[0].trusted) == 2
+
+
+def test_an_audit_estimates_as_the_page_does(folder: Path, reviewed: Path, tmp_path: Path) -> None:
+    with erase.Reviews(reviewed, erase.read_graph(folder)) as reviews:
+        session = Session(AUDIT, reviews, Plan(every=0, random_share=0.5))
+        for turn, (node, drawn) in enumerate(session._ranked(AUDIT)[0][:60]):
+            k = (AUDIT.given[node] + (turn % 4 == 0)) % 3
+            reviews.record(node, AUDIT.class_names[k], by="ann", random=drawn)
+        page = Session(AUDIT, reviews, Plan(every=0)).progress()
+    command = ["audit", str(folder), "--method", "label-propagation", "--quiet"]
+    assert main([*command, "--reviews", str(reviewed), "--out", str(tmp_path / "out")]) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["noise_rate"] == pytest.approx(page["wrong"])
+    assert summary["confirmed"] == page["random"] > 20
 
 
 @pytest.mark.parametrize(

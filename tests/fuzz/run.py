@@ -29,8 +29,8 @@ STALLED = 300  # seconds at one case before a worker counts as hung
 
 def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
     """Run a worker, and others behind a case that ended it; return counts and findings."""
-    total: dict[str, Any] = {"group": group, "cases": 0, "findings": [], "peak": 0}
-    end = first + cases
+    total: dict[str, Any] = {"group": group, "cases": 0, "findings": [], "peak": 0, "seconds": 0.0}
+    end, start = first + cases, time.monotonic()
     while first < end:
         with tempfile.TemporaryDirectory(prefix="erase-fuzz-") as folder:
             command = [sys.executable, "-m", "fuzz.worker", group, f"{end - first}", f"{first}"]
@@ -48,7 +48,7 @@ def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
                 total["cases"] += result["cases"]
                 total["findings"] += result["findings"]
                 total["peak"] = max(total["peak"], result["peak"])
-                return total
+                break
             total["findings"] += [line["finding"] for line in lines if "finding" in line]
             at = json.loads(trying.read_text())["case"] if trying.exists() else end
             what = f"the process ended with status {status}"
@@ -63,6 +63,7 @@ def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
             )
             total["cases"] += at + 1 - first
             first = at + 1
+    total["seconds"] = time.monotonic() - start
     return total
 
 
@@ -109,6 +110,10 @@ def main() -> int:
                     findings.add((found["group"], found["what"]))
                     print(f"{found['group']} {found['case']}: {found['what']}\n{found['trace']}\n")
                     sys.stdout.flush()
+    for group in shares:
+        own = [result for result in results if result["group"] == group]
+        count, took = sum(each["cases"] for each in own), sum(each["seconds"] for each in own)
+        print(f"{group}: {count} cases, {took:.0f} s in its processes")
     cases = sum(result["cases"] for result in results)
     peak = max(result["peak"] for result in results) / 1e9
     seconds = time.monotonic() - start

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from erase.audit import Estimate
+from erase.audit.statements import headline
+from erase.review import estimate
 from erase.review.estimate import Draws, basis, errors_left, is_sampled, may_stop, wrong_share
+from erase.review.exports import export_tables
+from erase.review.session import Plan, Session
+from erase.review.store import Reviews, read_reviews
+from reviewed_graphs import graph_of
 from synthetic_audits import planted_audit
 
 AUDIT = planted_audit(400, unlabelled=0.0)
@@ -155,3 +162,70 @@ def test_one_may_stop_when_few_errors_can_be_left() -> None:
     assert not may_stop(AUDIT, *reviewed(50, 0))
     assert may_stop(AUDIT, *reviewed(200, 0))
     assert not may_stop(AUDIT, *reviewed(200, 0), below=0.001)
+
+
+def decided(folder: Path, decisions: int, random_share: float = 0.5) -> Reviews:
+    """Return reviews of suspicious and random labels of AUDIT in turn; a third is wrong."""
+    reviews = Reviews(folder / "r.sqlite", graph_of(AUDIT))
+    reviews.start_order(3)
+    names, k = AUDIT.class_names, len(AUDIT.class_names)
+    session = Session(AUDIT, reviews, Plan(every=0, random_share=random_share))
+    for node, random in session._ranked(AUDIT)[0][:decisions]:
+        given = int(AUDIT.given[node])
+        reviews.record(node, names[(given + (node % 3 == 0)) % k], random=random)
+    return reviews
+
+
+@pytest.mark.parametrize("kind", ["r.sqlite", "decisions.csv"])
+@pytest.mark.parametrize(("decisions", "rests"), [(90, "random"), (20, "least")])
+def test_an_audit_with_reviews_says_what_the_page_says(
+    kind: str, decisions: int, rests: str, tmp_path: Path
+) -> None:
+    with decided(tmp_path, decisions) as reviews:
+        if kind == "decisions.csv":
+            export_tables(reviews, graph_of(AUDIT), tmp_path / kind)
+        page = Session(AUDIT, reviews, Plan(every=0)).progress()
+    assert page["basis"] == rests
+    with read_reviews(tmp_path / kind) as read:
+        found = estimate.with_share(AUDIT, read)
+    assert headline(found.decision)[0] == pytest.approx(Estimate(**page["wrong"]))
+    assert found.decision.confirmed == (page["random"] if rests == "random" else 0)
+    assert found.decision.noise_rate.value >= page["wrong"]["value"]
+
+
+def test_the_labels_table_keeps_its_random_sample(tmp_path: Path) -> None:
+    """It does not say in which order labels were reviewed: the sample is one of all labels."""
+    graph = graph_of(AUDIT)
+    with decided(tmp_path, 90) as reviews:
+        trusted, random = reviews.trusted_of(graph)
+        export_tables(reviews, graph, tmp_path / "labels.csv")
+    with read_reviews(tmp_path / "labels.csv") as read:
+        _, known, draws = estimate.reviewed(AUDIT, read)
+    assert known.tolist() == trusted.tolist()
+    assert draws.unseen.tolist() == [400 - i for i in range(random.sum())]
+    assert draws.wrong.sum() == (trusted != AUDIT.given)[random].sum() > 0
+
+
+def test_labels_that_were_corrected_in_the_table_still_count_as_found(tmp_path: Path) -> None:
+    with decided(tmp_path, 90) as reviews:
+        before = Session(AUDIT, reviews, Plan(every=0))
+        table, page = before.label_table(), before.progress()
+        trusted, _ = reviews.trusted_of(graph_of(AUDIT))
+        given = np.where(trusted >= 0, trusted, AUDIT.given)
+        corrected = replace(AUDIT, given=given)
+        now = Session(corrected, reviews, Plan(every=0))
+        assert now.progress() == page
+        assert now.label_table().equals(table)
+        assert page["changed"] > 20
+        found = estimate.with_share(corrected, reviews).decision
+        share = page["wrong"]["value"] - page["changed"] / 400  # the rest of them
+        assert found.noise_rate.value == pytest.approx(share)
+        assert found.noise_rate.value == pytest.approx(page["left"]["value"] / 400)
+    (tmp_path / "few").mkdir()
+    with decided(tmp_path / "few", 20) as reviews:
+        trusted, _ = reviews.trusted_of(graph_of(AUDIT))
+        given = np.where(trusted >= 0, trusted, AUDIT.given)
+        audit, _, _ = estimate.reviewed(replace(AUDIT, given=given), reviews)
+        more = (given != AUDIT.given).sum() / 400
+        assert more > 0
+        assert audit.decision.at_least.value == pytest.approx(AUDIT.decision.at_least.value + more)

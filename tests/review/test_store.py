@@ -17,6 +17,7 @@ import erase
 from erase.audit.queue import random_order
 from erase.errors import EraseError
 from erase.review import database, store
+from erase.review.exports import export_tables
 from erase.review.store import Reviews, read_reviews
 
 
@@ -189,6 +190,51 @@ def test_another_graph_is_refused(reviews: Reviews, graph: Data, tmp_path: Path)
     smaller = Data(x=torch.eye(2), edge_index=graph.edge_index[:, :1], y=["a", "b"])
     with pytest.raises(EraseError, match="with 6 nodes; got one with 2"):
         reviews.apply(smaller)
+
+
+def test_a_class_that_the_corrections_have_emptied_may_be_missing(
+    reviews: Reviews, graph: Data
+) -> None:
+    reviews.record(1, "a", by="ann")
+    reviews.record(3, "a", by="ann", random=True)
+    corrected = graph.clone()
+    corrected.y = ["a", "a", "a", "a", "", "a"]  # nobody is labelled "b" any more
+    with Reviews(reviews.path, corrected) as again:
+        assert again.class_names == ("a",)
+        again.record(0, "a", by="bob")
+        given = np.array([0, 0, 0, 0, -1, 0])
+        assert again.first_given(given, ("a",)).tolist() == [0, 1, 0, 1, -1, 0]
+        assert not np.asarray(again.apply(corrected).trusted_random).any()
+    with Reviews(reviews.path, graph) as again:  # the table before
+        assert again.class_names == ("a", "b")
+        assert again.decisions["given"].tolist() == ["b", "b", "a"]
+        assert np.flatnonzero(again.apply(graph).trusted_random).tolist() == [3]
+
+
+def test_the_same_numbers_of_other_classes_are_another_graph(reviews: Reviews, graph: Data) -> None:
+    reviews.record(0, "a")
+    other = graph.clone()
+    other.y, other.class_names = [0, 1, 0, 1, -1, 0], ["b", "a"]
+    with pytest.raises(EraseError, match="node 0 is labelled 'b'"):
+        Reviews(reviews.path, other)
+
+
+@pytest.mark.parametrize("kind", ["decisions.csv", "labels.csv"])
+def test_an_exported_table_marks_the_same_random_sample(kind: str, tmp_path: Path) -> None:
+    """Also where the random order has another seed than the usual one."""
+    graph = Data(x=torch.eye(40), edge_index=torch.tensor([[0], [1]]), y=["a", "b"] * 20)
+    with Reviews(tmp_path / "r.sqlite", graph) as reviews:
+        reviews.start_order(5)
+        order = random_order(np.ones(40, dtype=bool), 5).tolist()
+        for node in (order[1], order[7], order[20]):
+            reviews.record(node, "a")
+        for node in (order[0], order[2], order[3]):
+            reviews.record(node, "b", random=True)
+        export_tables(reviews, graph, tmp_path / kind)
+        wanted = np.flatnonzero(reviews.apply(graph).trusted_random).tolist()
+        assert wanted == sorted(order[:4])
+    with read_reviews(tmp_path / kind) as read:
+        assert np.flatnonzero(read.apply(graph).trusted_random).tolist() == wanted
 
 
 @pytest.mark.parametrize(

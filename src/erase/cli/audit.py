@@ -119,6 +119,8 @@ def audit_graph(
         )
         if rank() > 0:
             return
+        if reviews is not None and noise is None:
+            found = _with_share(found, reviews)
         found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
         for old in ("summary.json", "report.html", "issues.parquet"):  # of an audit before
             (out / old).unlink(missing_ok=True)
@@ -143,6 +145,15 @@ def audit_graph(
         if write_back is not None and nodes is not None:
             count = _write_back(found, clean, nodes, write_back, tables, out)
             output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
+
+
+def _with_share(found: "Audit", reviews: Path) -> "Audit":
+    """Return the audit with the share of wrong labels by --reviews FILE, as its page shows it."""
+    from erase.review.estimate import with_share
+    from erase.review.store import read_reviews
+
+    with read_reviews(reviews) as decisions:
+        return with_share(found, decisions)
 
 
 def _table_to_correct(graph: str, target: Path, noise: str | None) -> Path:

@@ -105,9 +105,12 @@ def checked_sparse(given: Tensor) -> Tensor:
             torch.sparse_coo_tensor(index, values, given.shape, check_invariants=True)
         elif given.layout != torch.strided:
             by_row = given.layout in (torch.sparse_csr, torch.sparse_bsr)
+            inner = given.col_indices() if by_row else given.row_indices()
+            if inner.numel() == 0:  # numpy 2.0 gives empty arrays strides that torch refuses
+                inner = inner.new_empty(inner.shape)
             torch.sparse_compressed_tensor(
                 given.crow_indices() if by_row else given.ccol_indices(),
-                given.col_indices() if by_row else given.row_indices(),
+                inner,
                 given.values(),
                 given.shape,
                 layout=given.layout,

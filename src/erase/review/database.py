@@ -191,6 +191,9 @@ def _statements(script: str) -> Iterable[str]:
             statement = ""
 
 
+_TRUE = ("True", "true", "1")  # in tables
+
+
 def import_table(connection: sqlite3.Connection, path: Path) -> None:
     """Fill a database from decisions.csv, or from a table of labels with a column ``trusted``."""
     with reading(path, "decisions or labels of `erase review`"):
@@ -198,8 +201,15 @@ def import_table(connection: sqlite3.Connection, path: Path) -> None:
     if {"node", "reviewer", "action", "label"} <= set(table.columns):
         names = [*DECISION.split(", "), "id"]
         rows = table.reindex(columns=names, fill_value="")
+        seeds = set(table.get("seed", ())) - {""}
+        if seeds:
+            connection.execute("INSERT INTO meta VALUES ('seed', ?)", (min(seeds),))
     elif {"node", "trusted"} <= set(table.columns):
-        table = table[table["trusted"] != ""].reset_index()
+        table = table[table["trusted"] != ""]
+        empty = pd.Series("", table.index)
+        # the random sample first: it was drawn from all labels, whatever else was reviewed
+        is_rest = ~table.get("trusted_random", empty).isin(_TRUE)
+        table = table.loc[is_rest.sort_values(kind="stable").index].reset_index()
         empty = pd.Series("", table.index)
         rows = pd.DataFrame(
             {
@@ -227,7 +237,7 @@ def import_table(connection: sqlite3.Connection, path: Path) -> None:
     rows = rows.astype(object)
     for name in empty_is_none:
         rows[name] = [None if value == "" else value for value in rows[name]]
-    rows["random"] = rows["random"].isin(["True", "true", "1"]).astype(int)
+    rows["random"] = rows["random"].isin(_TRUE).astype(int)
     with connection:
         columns = f"{DECISION}, id"
         marks = ", ".join("?" * len(rows.columns))

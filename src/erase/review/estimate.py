@@ -1,8 +1,8 @@
 """How many labels are wrong, how many errors are left, and when to stop reviewing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ from scipy.stats import beta
 
 from erase.audit import Audit, Estimate
 from erase.audit.statements import headline
+from erase.audit.trusted import BY_TRUSTED
+
+if TYPE_CHECKING:
+    from erase.review.store import Reviews
 
 Classes = NDArray[np.int64]
 Basis = Literal["random", "audit", "least", "nothing"]
@@ -68,6 +72,58 @@ class Draws:
         """
         total = len(self) * share + (self.found / self.unseen).sum()
         return float(total / (1 / self.unseen).sum())
+
+
+def reviewed(audit: Audit, reviews: "Reviews") -> tuple[Audit, Classes, Draws]:
+    """Return what the functions below need: an audit, `trusted` [N] and the random labels.
+
+    The audit is about the labels as they were when they were reviewed. Where a table has been
+    corrected since, the labels that were wrong count as found, and not as right from the start.
+    """
+    trusted, _ = reviews.trusted(audit.class_names, audit.given >= 0)
+    first = reviews.first_given(audit.given, audit.class_names)
+    corrected = int((first != audit.given).sum()) / max(_labels(audit), 1)
+    decision = audit.decision
+    if corrected:
+        decision = replace(
+            decision,
+            noise_rate=_moved(decision.noise_rate, corrected),
+            at_least=_moved(decision.at_least, corrected),
+        )
+    draws = Draws.of(reviews.order(), first, trusted)
+    return replace(audit, given=first, decision=decision), trusted, draws
+
+
+def with_share(audit: Audit, reviews: "Reviews") -> Audit:
+    """Return the audit with the share of wrong labels that the page of the review shows.
+
+    Where a table has been corrected since, it is the share that is left.
+    """
+    first, trusted, draws = reviewed(audit, reviews)
+    corrected = int((first.given != audit.given).sum()) / max(_labels(audit), 1)
+    share = _moved(wrong_share(first, trusted, draws), -corrected)
+    kind, decision = basis(first, trusted, draws), audit.decision
+    if kind in ("random", "audit"):
+        decision = replace(
+            decision,
+            noise_rate=share,
+            at_least=Estimate(share.low, share.low, share.value),
+            assumption=BY_TRUSTED,
+            confirmed=max(len(draws), 1) if kind == "random" else decision.confirmed,
+        )
+    elif kind == "least":
+        rate = decision.noise_rate
+        larger = Estimate(*(max(*pair) for pair in zip(_ends(rate), _ends(share), strict=True)))
+        decision = replace(decision, noise_rate=larger, at_least=share)
+    return replace(audit, decision=decision)
+
+
+def _moved(estimate: Estimate, by: float) -> Estimate:
+    return Estimate(*(min(max(end + by, 0.0), 1.0) for end in _ends(estimate)))
+
+
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    return estimate.value, estimate.low, estimate.high
 
 
 def sample_wanted(audit: Audit) -> int:

@@ -61,8 +61,10 @@ def export_tables(reviews: Reviews, data: Data, target: Path, *, safe_csv: bool 
         y, class_names, _ = encode_labels(data)
         splits = read_splits(data, y)
         given = y.where(splits.train | splits.val, -1).numpy()
-        trusted, random = reviews.trusted_of(data)
-        table = label_table(given, trusted, random, class_names, ids, names)
+        reviews.check_graph(y.numpy(), class_names)
+        trusted, random = reviews.trusted(class_names, given >= 0)
+        first = reviews.first_given(given, class_names)
+        table = label_table(first, trusted, random, class_names, ids, names)
         write_table(table, target, safe_csv=safe_csv)
 
 

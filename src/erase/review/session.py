@@ -21,10 +21,10 @@ from erase.audit.report.palette import class_marks
 from erase.data.fields import node_columns, well_formed
 from erase.errors import EraseError
 from erase.review.estimate import (
-    Draws,
     basis,
     errors_left,
     may_stop,
+    reviewed,
     sample_wanted,
     wrong_share,
 )
@@ -290,8 +290,9 @@ class Session:
         """Return a row per label: what it was, what it is now, and what is trusted."""
         audit = self.audit
         trusted, random = self.reviews.trusted(self.class_names, audit.given >= 0)
+        first = self.reviews.first_given(audit.given, self.class_names)
         return label_table(
-            audit.given, trusted, random, self.class_names, audit.node_ids, audit.node_names
+            first, trusted, random, self.class_names, audit.node_ids, audit.node_names
         )
 
     def decision_table(self) -> pd.DataFrame:
@@ -386,9 +387,7 @@ class Session:
 
     def _estimates(self) -> dict[str, Any]:
         """Return counts and estimates, the audit's own while few random labels are known."""
-        audit = self.audit
-        trusted, _ = self.reviews.trusted(self.class_names, audit.given >= 0)
-        draws = Draws.of(self.reviews.order(), audit.given, trusted)
+        audit, trusted, draws = reviewed(self.audit, self.reviews)
         known = trusted >= 0
         below = self.plan.stop_below
         return {
@@ -464,8 +463,12 @@ def label_table(
 def decision_table(
     reviews: Reviews, ids: Sequence[Any] | None, names: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Return every decision, with the id and the name of its node."""
-    table = reviews.decisions
+    """Return every decision, with the id and the name of its node.
+
+    The last column is the seed of the random order, without which the decisions do not say which
+    labels are a random sample.
+    """
+    table = reviews.decisions.assign(seed=reviews.seed)
     columns = node_columns(table["node"].to_numpy(dtype=np.int64), ids, names)
     for place, name in enumerate(name for name in ("id", "name") if name in columns):
         table.insert(2 + place, f"node_{name}", columns[name])

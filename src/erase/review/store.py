@@ -104,14 +104,15 @@ class Reviews:
         self._lock = threading.RLock()
         self._version = -1
         self._given = np.empty(0, dtype=np.int64)  # of the graph, where there is one
+        self._class_names: tuple[str, ...] = ()
         self._votes: dict[int, dict[str, str | None]] = {}
-        is_table = self.path.suffix.lower() == ".csv"
-        if not is_table:
+        self._is_table = self.path.suffix.lower() == ".csv"
+        if not self._is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = connect(":memory:" if is_table else self.path)
+        self._connection = connect(":memory:" if self._is_table else self.path)
         try:
             with database_errors(self.path):
-                if is_table:
+                if self._is_table:
                     import_table(self._connection, self.path)
                 check_contents(self._connection, self.path)
             if graph is not None:
@@ -177,6 +178,8 @@ class Reviews:
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes of the graph the database is bound to; empty where it is bound to none."""
+        if self._class_names:
+            return self._class_names
         names = self._meta("class_names")
         return tuple(names.split("\0")) if names else ()
 
@@ -319,7 +322,9 @@ class Reviews:
 
         The given labels stay as they are. ``trusted`` holds the class on which the reviewers agree.
         ``trusted_random`` marks those that are a random sample of the labelled nodes: drawn at
-        random, or in the first part of the random order, which is reviewed as a whole.
+        random, or in the first part of the random order, which is reviewed as a whole. It marks
+        none where one of these labels has been corrected in `graph` since: the sample then says
+        nothing about the other labels.
 
         Args:
             graph: the one that was reviewed, of any kind that ``NodeTask.of`` takes. Its labels may
@@ -339,7 +344,11 @@ class Reviews:
         splits = read_splits(data, y)
         self.check_graph(y.numpy(), class_names)
         labelled = ((y >= 0) & (splits.train | splits.val)).numpy()
-        return self.trusted(class_names, labelled)
+        trusted, random = self.trusted(class_names, labelled)
+        given = np.where(labelled, y.numpy(), -1)
+        if (self.first_given(given, class_names) != given)[random].any():
+            random[:] = False
+        return trusted, random
 
     def trusted(
         self, class_names: Sequence[str], labelled: NDArray[np.bool_]
@@ -359,14 +368,39 @@ class Reviews:
             random[self.drawn_at_random(labelled)] = True
         return trusted, random & (trusted >= 0)
 
+    def first_given(
+        self, given: NDArray[np.int64], class_names: Sequence[str]
+    ) -> NDArray[np.int64]:
+        """Return the labels [N] as they were when each was first reviewed.
+
+        They differ from `given` where a table has been corrected since. A class that is no longer
+        in the graph has the number K.
+
+        Args:
+            given: [N] the labels of the graph now, -1 where there is none.
+            class_names: K names.
+        """
+        number = {name: k for k, name in enumerate(class_names)}
+        query = (
+            f"SELECT node, given, min(id) FROM decisions WHERE {_IS_STANDING} "
+            "AND given IS NOT NULL GROUP BY node"
+        )
+        first = given.copy()
+        with self._lock:
+            for node, name, _ in self._connection.execute(query):
+                if first[node] >= 0:
+                    first[node] = number.get(name, len(number))
+        return first
+
     def drawn_at_random(self, labelled: NDArray[np.bool_]) -> list[int]:
         """Return the reviewed nodes that are a random sample of the `labelled` ones [N]."""
         with self._lock:
             votes = self.votes()
             flagged = {node for node, is_random in self.order() if is_random}
-            reviewed = np.zeros(len(labelled), dtype=bool)
-            reviewed[list(votes)] = True
-            flagged.update(random_sample(labelled, reviewed, self.seed).tolist())
+            if self._has_order:
+                reviewed = np.zeros(len(labelled), dtype=bool)
+                reviewed[list(votes)] = True
+                flagged.update(random_sample(labelled, reviewed, self.seed).tolist())
         return sorted(flagged)
 
     def order(self) -> list[tuple[int, bool]]:
@@ -389,8 +423,16 @@ class Reviews:
         """The seed of the order in which random items are drawn."""
         return int(self._meta("seed") or 0)
 
+    @property
+    def _has_order(self) -> bool:
+        """Whether the random order is known; a table of labels does not say it."""
+        return not self._is_table or self._meta("seed") is not None
+
     def start_order(self, seed: int) -> None:
-        """Set the seed of that order, unless it is set: one database has one order."""
+        """Set the seed of that order, unless it is set: one database has one order.
+
+        Needed before decisions on labels of ``next_to_review`` with a seed other than 0.
+        """
         if self._meta("seed") is None:
             numpy_stream(seed, "review order")  # refuses what is no seed before it is kept
             self._set_meta(seed=str(seed))
@@ -418,15 +460,21 @@ class Reviews:
         if self._meta("nodes") is None:
             names = "\0".join(class_names)
             self._set_meta(nodes=str(len(given)), class_names=names, labels_sha256=digest)
-        elif class_names != self.class_names:
+        elif not self._knows(class_names):
             raise EraseError(
                 f"the graph that {str(self.path)!r} was made for",
                 "one with other classes",
                 "Check the path, or choose another file with --db.",
             )
-        elif digest != self._meta("labels_sha256"):
+        elif digest != self._meta("labels_sha256") or class_names != self.class_names:
             self.check_graph(given, class_names)
-        self._given = given
+        self._given, self._class_names = given, tuple(class_names)
+
+    def _knows(self, class_names: Sequence[str]) -> bool:
+        """Say whether these are the classes of the graph; corrections may have emptied some."""
+        if not self._connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
+            return tuple(class_names) == self.class_names
+        return set(class_names) <= set(self.class_names)
 
     def check_graph(self, given: NDArray[np.int64], class_names: Sequence[str]) -> None:
         """Refuse a graph on which the decisions cannot have been made."""
