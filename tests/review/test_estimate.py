@@ -165,7 +165,7 @@ def test_one_may_stop_when_few_errors_can_be_left() -> None:
 
 
 def decided(folder: Path, decisions: int, random_share: float = 0.5) -> Reviews:
-    """Return reviews of suspicious and random labels of AUDIT in turn; a third is wrong."""
+    """Return reviews of AUDIT: suspicious and random labels take turns, and a third is wrong."""
     reviews = Reviews(folder / "r.sqlite", graph_of(AUDIT))
     reviews.start_order(3)
     names, k = AUDIT.class_names, len(AUDIT.class_names)
