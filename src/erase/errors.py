@@ -66,8 +66,12 @@ def input_errors(what: str) -> Iterator[None]:
     try:
         with memory_errors():
             yield
-    except odd as error:
-        if isinstance(error, EraseError | OSError) or is_memory_error(error):
+    except Exception as error:
+        # numpy's MaskError and networkx's errors are none of the usual kinds
+        is_odd = isinstance(error, odd) or type(error).__module__.startswith(
+            ("numpy.", "networkx.")
+        )
+        if not is_odd or isinstance(error, EraseError | OSError) or is_memory_error(error):
             raise
         reason = f"{type(error).__name__}: {first_line(error)[:200]}"
         raise EraseError(what, reason, "Check its types and shapes.") from error
