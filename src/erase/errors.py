@@ -63,14 +63,12 @@ def input_errors(what: str) -> Iterator[None]:
         what: was expected.
     """
     odd = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
+    libraries = ("networkx", "numpy")  # numpy's MaskError and networkx's errors are none of these
     try:
         with memory_errors():
             yield
     except Exception as error:
-        # numpy's MaskError and networkx's errors are none of the usual kinds
-        is_odd = isinstance(error, odd) or type(error).__module__.startswith(
-            ("numpy.", "networkx.")
-        )
+        is_odd = isinstance(error, odd) or type(error).__module__.split(".")[0] in libraries
         if not is_odd or isinstance(error, EraseError | OSError) or is_memory_error(error):
             raise
         reason = f"{type(error).__name__}: {first_line(error)[:200]}"
