@@ -182,10 +182,16 @@ def page(found: list[Row]) -> str:
 
 
 def vulnerabilities() -> int:
-    """Run pip-audit on the pins; return its exit status."""
+    """Run pip-audit on the pins; return its exit status: 1 also where one could not be looked up."""
     if shutil.which("pip-audit") is None:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip-audit"], check=True)
-    words = ["--requirement", str(ROOT / "constraints.txt"), "--no-deps", "--disable-pip"]
+    words = [
+        "--requirement",
+        str(ROOT / "constraints.txt"),
+        "--no-deps",
+        "--disable-pip",
+        "--strict",
+    ]
     done = subprocess.run([sys.executable, "-m", "pip_audit", *words], check=False)
     return done.returncode
 
