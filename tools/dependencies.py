@@ -182,7 +182,7 @@ def page(found: list[Row]) -> str:
 
 
 def vulnerabilities() -> int:
-    """Run pip-audit on the pins; return its exit status: 1 also where one could not be looked up."""
+    """Run pip-audit on the pins; return its exit status, 1 also if one could not be looked up."""
     if shutil.which("pip-audit") is None:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip-audit"], check=True)
     words = [
