@@ -1,14 +1,19 @@
-"""Signals: Ctrl-C while a command starts, and SIGTERM and SIGHUP, which clean up like Ctrl-C.
+"""Start-up of a command: signals, and imports that are put off.
 
-Imports little, so that it is in place early.
+Ctrl-C while a command starts, and SIGTERM and SIGHUP, which clean up like Ctrl-C. Imports little,
+so that it is in place early.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from importlib import import_module
+from importlib.util import find_spec
+from types import FrameType, ModuleType
+from typing import Any
 
 
 @contextmanager
@@ -28,6 +33,34 @@ def starting() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Later(ModuleType):
+    """A module that is loaded when something of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what inspect asks of every module loads none
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        loaded = import_module(self.__name__)
+        self.__dict__.update(loaded.__dict__)
+        return getattr(loaded, name)
+
+
+def put_off(name: str) -> None:
+    """Let `import name` load the module only when something of it is used.
+
+    PyG imports torch's compiler to ask whether a module is a compiled one: a second of start-up.
+    Does nothing where the module is loaded already, or is not there.
+    """
+    if name in sys.modules or (spec := find_spec(name)) is None:
+        return
+    later = _Later(name)
+    later.__spec__, later.__file__ = spec, spec.origin
+    if spec.submodule_search_locations is not None:
+        later.__path__ = spec.submodule_search_locations
+    sys.modules[name] = later
 
 
 @contextmanager
