@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -35,32 +34,41 @@ def starting() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class _Later(ModuleType):
-    """A module that is loaded when something of it is first used."""
+class _Absent(ModuleType):
+    """Stands for a module while others are imported; loads it if they use something of it."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what inspect asks of every module loads none
+        if name.startswith("__"):  # what inspect asks of every module
             raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-        loaded = import_module(self.__name__)
-        self.__dict__.update(loaded.__dict__)
-        return getattr(loaded, name)
+        return getattr(import_module(self.__name__), name)
 
 
-def put_off(name: str) -> None:
-    """Let `import name` load the module only when something of it is used.
+def import_without(name: str, put_off: str) -> None:
+    """Import a package that imports a module whose parts it may use later, but without that module.
 
-    PyG imports torch's compiler to ask whether a module is a compiled one: a second of start-up.
-    Does nothing where the module is loaded already, or is not there.
+    PyG imports torch's compiler, which takes a second, to ask later whether a network is a compiled
+    one. It asks by `torch._dynamo`, and torch loads what is asked for.
+
+    Args:
+        name: of the package.
+        put_off: the module.
     """
-    if name in sys.modules or (spec := find_spec(name)) is None:
+    if name in sys.modules or put_off in sys.modules:
         return
-    later = _Later(name)
-    later.__spec__, later.__file__ = spec, spec.origin
-    if spec.submodule_search_locations is not None:
-        later.__path__ = spec.submodule_search_locations
-    sys.modules[name] = later
+    sys.modules[put_off] = absent = _Absent(put_off)
+    try:
+        import_module(name)
+    except ImportError:  # it needs a part of the module at once
+        for each in [each for each in sys.modules if each.split(".")[0] == name]:
+            del sys.modules[each]
+        if sys.modules.get(put_off) is absent:
+            del sys.modules[put_off]
+        import_module(name)
+    finally:
+        if sys.modules.get(put_off) is absent:
+            del sys.modules[put_off]
 
 
 @contextmanager
