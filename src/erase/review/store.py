@@ -42,8 +42,6 @@ from erase.review.database import (
     now,
 )
 
-ACTIONS = ("given", "suggested", "other", "unsure", "undo")
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -73,7 +71,7 @@ class Choice:
 
     @property
     def action(self) -> str:
-        """What was done, one of `ACTIONS`."""
+        """What was done: "given", "suggested", "other" or "unsure"."""
         if self.label is None:
             return "unsure"
         if self.label == self.given:
