@@ -232,7 +232,7 @@ def test_a_title_of_the_fit_names_nodes_tomorrow_too() -> None:
     contract = NodeTask.from_tables(nodes, edges).feature_contract
     equal = nodes.assign(title="dark beer of the town")
     task = NodeTask.of((equal, edges), labelled=False, contract=contract)
-    assert set(task.node_names) == {"dark beer of the town"}
+    assert set(task.node_names or ()) == {"dark beer of the town"}
     assert task.feature_contract.columns == contract.columns
 
 

@@ -530,7 +530,7 @@ def test_neighbours_are_not_held_while_features_are_smoothed(
         held.append(found[-1]() is not None)
         return propagate(*given, **options)
 
-    monkeypatch.setattr(smoothing.neighbours, "nearest_graph", search)
+    monkeypatch.setattr("erase.methods.relabelling.smoothing.neighbours.nearest_graph", search)
     monkeypatch.setattr(smoothing, "propagate", spread)
     x, edge_index = graph_of()
     graph = Graph(edge_index, len(x))
