@@ -366,10 +366,10 @@ def data_from_frame(
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
         notes = [*notes, *found]
-    found_name: dict[str, str | bool] = (
-        {"name": _TITLE} if name == _TITLE else {}
-    )  # tomorrow's titles may repeat
-    contract = replace(contract, reading=options.to_remember() | found_name)
+    reading = options.to_remember()
+    if name == _TITLE:
+        reading["name"] = _TITLE  # tomorrow's titles may repeat
+    contract = replace(contract, reading=reading)
     if contract.columns or contract.reading:
         data.feature_contract = contract.to_dict()
     if contract.columns:
