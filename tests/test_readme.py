@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
@@ -17,10 +17,13 @@ from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
 
 import erase
+from erase.audit.detectors import DETECTORS
 from erase.cli import main
-from erase.data.datasets import load_dataset
+from erase.data.datasets import DATASETS, load_dataset
+from erase.data.noise import NOISES
 from erase.methods import METHODS
-from erase.nn.encoders import take_rows
+from erase.nn.encoders import ENCODERS, take_rows
+from erase.nn.heads import HEADS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -102,7 +105,7 @@ def test_the_examples_of_the_methods_page_run(communities: Data) -> None:
     scope: dict[str, Any] = {"__name__": "page", "graph": communities}
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     for _, content in blocks(page, "python"):
-        exec(compile(content, "methods.md", "exec"), scope)
+        exec(compile(content, "exec"), scope)
     assert scope["model"].score(communities) > 0.8
     assert float(scope["loss"].detach()) < 0
 
@@ -166,7 +169,25 @@ def test_every_public_name_is_documented() -> None:
         assert f"`{name}`" in contributing, name
     methods = (DOCS / "methods.md").read_text(encoding="utf-8")
     for name, method in METHODS.items():
-        assert f"| `{name}` | `{method.__name__}` |" in methods
+        row = f"| `{name}` | `{method.__name__}` |"
+        assert row in methods, f"add a row to the table of docs/methods.md: {row} source |"
+
+
+PARTS: list[tuple[str, Iterable[str]]] = [
+    ("Encoders", ENCODERS),
+    ("Heads", HEADS),
+    ("Noise", NOISES),
+    ("Datasets", DATASETS),
+    ("Detectors", DETECTORS),
+]
+
+
+@pytest.mark.parametrize(("row", "names"), PARTS, ids=[part[0] for part in PARTS])
+def test_every_entry_of_a_registry_is_in_the_table_of_parts(row: str, names: Iterable[str]) -> None:
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(rf"^\| {row} \| (.*) \|$", text, re.MULTILINE)
+    for name in names:
+        assert f"`{name}`" in listed, f"add `{name}` to the row {row} of docs/methods.md"
 
 
 def test_the_architecture_page_lists_every_module() -> None:
@@ -185,7 +206,8 @@ def test_the_architecture_page_lists_every_module() -> None:
         name = "" if folder == source else folder.name
         modules = {path.name for path in folder.glob("*.py") if not path.name.startswith("__")}
         if name != "cli":  # one module per command
-            assert modules <= listed[name], name
+            missing = sorted(modules - listed[name])
+            assert not missing, f"add {missing} to the tree in docs/architecture.md, under {name}/"
         inside = {path.relative_to(folder).name for path in folder.rglob("*.py")}
         assert listed[name] <= inside, name
 

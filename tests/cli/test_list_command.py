@@ -72,6 +72,9 @@ def test_lists_name_the_paper_and_show_no_equation(
     lines = json.loads(capsys.readouterr().out)
     year = re.compile(r" \(.+, (\w+ )?(19|20)\d\d\): ")
     dated = {name for name, line in lines.items() if year.search(line)}
-    published = {"erase", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "label-propagation"}
-    assert dated >= (published if kind == "methods" else set(lines))
+    published = {
+        "methods": {"erase", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "label-propagation"},
+        "encoders": {"gat", "gcn", "sage"},
+    }
+    assert dated >= published[kind]
     assert not [line for line in lines.values() if re.search("[=−·Σ^←₀]", line)]

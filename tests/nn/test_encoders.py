@@ -41,6 +41,7 @@ def pyg_twin(layer: GATLayer | GCNLayer | SAGELayer) -> Any:
     return sage
 
 
+WITH_PYG_TWIN = ("gat", "gcn", "sage")  # what PyG has too; others are checked by the other tests
 CASES = [  # in, out, heads: wide to narrow, narrow to wide (aggregated first), several heads
     (9, 4, 1),
     (4, 9, 1),
@@ -48,7 +49,7 @@ CASES = [  # in, out, heads: wide to narrow, narrow to wide (aggregated first), 
 ]
 
 
-@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@pytest.mark.parametrize("kind", WITH_PYG_TWIN)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @given(edge_lists())
 def test_layers_equal_pygs_in_value_and_gradient(
@@ -93,7 +94,7 @@ def weighted_twin(layer: GATLayer | GCNLayer | SAGELayer, weight: Tensor, graph:
     return gat, weight
 
 
-@pytest.mark.parametrize("kind", sorted(ENCODERS))
+@pytest.mark.parametrize("kind", WITH_PYG_TWIN)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @given(edge_lists())
 def test_layers_equal_pygs_on_weighted_graphs(
@@ -288,7 +289,7 @@ def test_many_runs_at_once_equal_each_run_alone(kind: str, layout: str) -> None:
 
 
 def test_bad_choices_say_what_to_do() -> None:
-    with pytest.raises(EraseError, match="gat, gcn, sage"):
+    with pytest.raises(EraseError, match=", ".join(ENCODERS)):
         encoder(kind="gta")
     with pytest.raises(EraseError, match="divides the other"):
         encoder(hidden=9)

@@ -30,6 +30,7 @@ from erase.bench.records import Cell
 from erase.bench.review import AUDITING, REVIEWED, REVIEWER_ERRORS
 from erase.bench.studies import (
     ALL,
+    DETECTORS_COMPARED,
     BEST,
     BOTH,
     CITATION_GRAPHS,
@@ -157,7 +158,7 @@ _DETECTORS = tuple(  # the audit and its rivals, then the same with other models
             )
             for model in (AUDIT_MODEL, RIVAL_MODEL, PLAIN_MODEL)
             for name, label in DETECTOR_NAMES.items()
-            if model is not PLAIN_MODEL or name == AUDIT
+            if name in DETECTORS_COMPARED and (model is not PLAIN_MODEL or name == AUDIT)
         ),
         key=lambda row: row.sanity,
     )
