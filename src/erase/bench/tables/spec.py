@@ -30,11 +30,11 @@ from erase.bench.records import Cell
 from erase.bench.review import AUDITING, REVIEWED, REVIEWER_ERRORS
 from erase.bench.studies import (
     ALL,
-    DETECTORS_COMPARED,
     BEST,
     BOTH,
     CITATION_GRAPHS,
     CORRECTED,
+    DETECTORS_COMPARED,
     HEAVY,
     INDUCTIVE,
     NEAREST_TO_PRINT,
