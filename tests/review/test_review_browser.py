@@ -247,22 +247,88 @@ def test_two_tabs_do_not_ask_twice(browser: Any, tmp_path: Path) -> None:
         other.wait_for_selector("html[data-ready]")
         first = shown(page)
         assert shown(other) == first
+        other.evaluate(
+            """() => {
+              window.heard = [];
+              window.listener = new BroadcastChannel("decided"); // made after the page's own
+              window.listener.onmessage = ({ data }) => window.heard.push(...data);
+            }"""
+        )
         page.keyboard.press("1")
         until(lambda: shown(other) == shown(page) != first)
         second = shown(other)
         other.keyboard.press("3")
+        other.wait_for_selector("#picker[open]")
         page.bring_to_front()
         page.keyboard.press("1")
         saved(page)
         third = shown(page)
+        until(lambda: other.evaluate("window.heard") == [first, second])
         other.bring_to_front()
         assert shown(other) == second
         other.keyboard.press("Escape")
+        other.wait_for_selector("#picker", state="hidden")
         other.keyboard.press("2")
         until(lambda: shown(other) == third)
         saved(other)
         assert session.reviews.decisions["node"].tolist() == [first, second, second]
         assert not page.errors
+        page.context.close()
+
+
+def test_labels_of_a_group_are_not_asked_for_again(browser: Any, tmp_path: Path) -> None:
+    """The page has fetched some of them before the group was decided."""
+    session = small_session(tmp_path)
+    with served(session, by="ann") as url:
+        page = opened(browser, url)
+        shown(page)
+        fetched = {*session._leases}
+        groups = session.groups("ann")
+        sizes = [
+            len(fetched & {card["node"] for card in session.group("ann", *pair, 24)})
+            for pair in ((each["given"], each["suggested"]) for each in groups)
+        ]
+        assert max(sizes) > 1
+        page.keyboard.press("b")
+        page.locator("#groups button").nth(sizes.index(max(sizes))).click()
+        page.wait_for_selector(".card")
+        page.locator("#batch-take").click()
+        until(lambda: session.reviews.votes())
+        saved(page)
+        page.locator("[data-view=one]").click()
+        for _ in range(len(fetched)):
+            node = shown(page)
+            page.keyboard.press("1")
+            until(lambda node=node: shown(page) != node)  # type: ignore[misc]
+        saved(page)
+        assert session.reviews.decisions["node"].is_unique
+        page.context.close()
+
+
+def test_leaving_with_unsaved_decisions_is_asked_about(browser: Any, tmp_path: Path) -> None:
+    session = small_session(tmp_path)
+    with served(session, by="ann") as url:
+        page = opened(browser, url)
+        node = shown(page)
+        asked: list[str] = []
+
+        def answer(dialog: Any) -> None:
+            asked.append(dialog.type)
+            dialog.accept()
+
+        page.on("dialog", answer)
+        page.route("**/api/decisions", lambda route: route.abort())
+        page.keyboard.press("1")
+        page.wait_for_selector('#saved[data-waiting="1"]')
+        page.reload()
+        assert asked == ["beforeunload"]
+        page.unroute("**/api/decisions")
+        page.wait_for_selector("html[data-ready]")
+        saved(page)
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert asked == ["beforeunload"]  # once: nothing waits any more
+        assert list(session.reviews.votes()) == [node]
         page.context.close()
 
 

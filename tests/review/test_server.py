@@ -94,6 +94,17 @@ def test_several_decisions_are_one_batch(client: TestClient) -> None:
     assert len(undone) == len(cards)
 
 
+def test_two_decisions_are_a_batch_and_one_is_none(client: TestClient, session: Session) -> None:
+    nodes = [item["node"] for item in client.get("/api/items?n=3").json()]
+    client.post("/api/decisions", json=decision(nodes[0], 0, f"{KEY}0"))
+    sent = [{"key": f"{KEY}{node}x", "node": node, "class": 0} for node in nodes[1:]]
+    client.post("/api/decisions", json={"decisions": sent})
+    batch = session.reviews.decisions["batch"]
+    assert batch.isna().tolist() == [True, False, False]
+    undone = client.post("/api/undo", json={"key": KEY}).json()["items"]
+    assert [item["node"] for item in undone] == nodes[1:]
+
+
 def test_reviewers_name_themselves(session: Session) -> None:
     ann, bob = client_of(session, ""), client_of(session, "")
     assert ann.post("/api/reviewer", json={"name": "  Ann  Ó  "}).json() == {"reviewer": "Ann Ó"}

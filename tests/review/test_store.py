@@ -90,6 +90,22 @@ def test_undo_goes_back_step_by_step_and_batch_by_batch(reviews: Reviews) -> Non
     assert Reviews(reviews.path).consensus() == {3: "b"}  # as counted from the file
 
 
+def test_undo_of_a_batch_leaves_what_was_undone_before(reviews: Reviews) -> None:
+    """Also where a later batch has the same name."""
+    for nodes in ([2, 5], [3]):
+        reviews.record_all([store.Choice(node, "b", batch="x") for node in nodes], by="ann")
+        assert reviews.undo("ann") == nodes
+    assert reviews.decisions["undoes"].dropna().is_unique
+
+
+def test_the_first_label_that_was_shown_is_the_given_one(reviews: Reviews) -> None:
+    """A second reviewer saw the table after it was corrected."""
+    reviews.record(0, "b", by="ann", given="a")
+    reviews.record(0, "b", by="bob", given="b")
+    now = np.array([1, 1, 0, 1, -1, 0])
+    assert reviews.first_given(now, ("a", "b")).tolist() == [0, 1, 0, 1, -1, 0]
+
+
 def test_the_majority_decides_and_a_tie_stays_open(reviews: Reviews, graph: Data) -> None:
     for by, label in (("ann", "a"), ("bob", "b"), ("eve", None)):
         reviews.record(0, label, by=by)
