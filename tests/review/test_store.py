@@ -405,6 +405,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         Reviews(table)
 
 
+def test_a_store_that_nobody_closes_is_closed_when_it_is_dropped(tmp_path: Path) -> None:
+    connection = Reviews(tmp_path / "r.sqlite")._connection
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
 def test_old_databases_are_brought_up_to_date_and_newer_ones_refused(
     reviews: Reviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ machine.
 import math
 import threading
 import uuid
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -109,6 +110,7 @@ class Reviews:
         if not self._is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = connect(":memory:" if self._is_table else self.path)
+        self._close = weakref.finalize(self, self._connection.close)  # where nobody calls close
         self._file = self._file_now()
         try:
             with database_errors(self.path):
@@ -118,7 +120,7 @@ class Reviews:
             if graph is not None:
                 self._bind(graph)
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def __enter__(self) -> Self:
@@ -134,8 +136,8 @@ class Reviews:
         return f"<Reviews of {len(self.votes())} labels by {names} in {self.path}>"
 
     def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+        """Close the file; a store that is no longer used closes it by itself."""
+        self._close()
 
     def serve_alone(self) -> AbstractContextManager[None]:
         """Return a context that one server at a time can enter; the others get an EraseError.
