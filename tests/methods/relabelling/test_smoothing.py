@@ -1,5 +1,6 @@
 """Smoothed features against loops and dense float64 matrices; their size, order and new graphs."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from erase.methods.relabelling.smoothing import (
     join,
     singular_directions,
 )
-from erase.nn import neighbours
+from erase.nn import neighbours, sparse
 from erase.nn.neighbours import nearest_graph
 from erase.nn.sparse import Graph, propagate
 from erase.training.disk import OnDisk
@@ -511,3 +512,53 @@ def test_directions_give_what_scikit_learns_svd_gives(shape: tuple[int, int], sp
         sp.csr_matrix(x.numpy()) if sparse else x.numpy(), 10, transpose=False, random_state=0
     )
     np.testing.assert_allclose(full(reduce(given, 10)), u * sigma, atol=2e-4)
+
+
+def test_neighbours_are_not_held_while_features_are_smoothed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a million nodes they are 0.3 GB; the operator is made of them."""
+    found: list[weakref.ref[Tensor]] = []
+    held: list[bool] = []
+
+    def search(*given: Any, **options: Any) -> tuple[Tensor, Tensor]:
+        near, cosines = nearest_graph(*given, **options)
+        found.append(weakref.ref(near))
+        return near, cosines
+
+    def spread(*given: Any, **options: Any) -> Tensor:
+        held.append(found[-1]() is not None)
+        return propagate(*given, **options)
+
+    monkeypatch.setattr(neighbours, "nearest_graph", search)
+    monkeypatch.setattr(smoothing, "propagate", spread)
+    x, edge_index = graph_of()
+    graph = Graph(edge_index, len(x))
+    smoother, _ = Smoother.fit(x, graph, 12, SMOOTHINGS)
+    for _, rows in smoother.apply(x, graph, last="near"):
+        held.append(any(each() is not None for each in found))
+        del rows
+    assert len(found) == 4
+    assert held == [False] * len(held)
+
+
+def test_large_features_of_another_graph_lie_in_files_and_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, edge_index = graph_of()
+    graph = Graph(edge_index, len(x))
+    smoother, _ = Smoother.fit(x, graph, 12, SMOOTHINGS)
+    usual = {name: rows.clone() for name, rows in smoother.apply(x, graph, last="near")}
+    files: list[tuple[int, ...]] = []
+
+    class Noted(OnDisk):
+        def __init__(self, *shape: int) -> None:
+            files.append(shape)
+            super().__init__(*shape)
+
+    monkeypatch.setattr(smoothing, "OnDisk", Noted)
+    monkeypatch.setattr(smoothing, "_LARGE", 0)
+    monkeypatch.setattr(sparse, "_LABELS_AT_ONCE", 5 * len(x))  # columns in parts of five
+    for name, rows in smoother.apply(x, graph, last="near"):
+        torch.testing.assert_close(rows.contiguous(), usual[name], atol=0, rtol=0)
+    assert files == [(12, len(x))]  # of "far" alone: "near" is the last

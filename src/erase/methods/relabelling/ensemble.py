@@ -1,6 +1,6 @@
 """Fit classifiers on smoothed features, calibrate them on held-out labels, and mix them.
 
-This does the work of :class:`erase.Relabelling`, where the method is explained, and of the recipe
+This does the work of :class:`erase.Relabelling`, where the method is explained, and of the preset
 "relabelled" of :class:`erase.ERASE`. :func:`fit_mixture` reads from top to bottom.
 """
 
@@ -520,7 +520,8 @@ def apply_mixture(
     for name, smoothed in smoother.apply(x, graph, last=main):
         for start in range(0, len(smoothed), NODES_AT_ONCE):
             rows = slice(start, start + NODES_AT_ONCE)
-            own = smoother.centre(name, smoothed[rows])
+            own = smoother.centre(name, smoothed[rows].contiguous())
+            leave_memory(smoothed)
             for candidate in members[name]:
                 share = float(tensors[f"evidence/{candidate}"])
                 if share == 0:
