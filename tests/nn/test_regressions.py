@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from erase.nn import regressions
+from erase.nn.precision import full_float32
 from erase.nn.regressions import Regressions, Targets
 from tf32 import on_a_gpu_that_may_round
 
@@ -171,3 +172,82 @@ def test_the_start_of_very_many_rows_weighs_labels_as_all_do(
     rows, y = blobs(3, n=60)
     Regressions(rows).solve(torch.eye(3)[y][None], torch.ones(1, 180), 0.5)
     assert solved == [(1.5, 3), (0.5, 1)]
+
+
+def many_classes() -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows [3000, 12] of 30 classes, targets [2, 3000, 30], and which rows count.
+
+    A quarter of the labels is wrong at random.
+    """
+    rows, y = blobs(30, n=100, d=12)
+    generator = torch.Generator().manual_seed(0)
+    wrong = torch.rand(len(y), generator=generator) < 0.25
+    given = torch.where(wrong, torch.randint(30, (len(y),), generator=generator), y)
+    seen = (torch.rand(2, len(y), generator=generator) < 0.8).float()
+    return rows, torch.eye(30)[given].expand(2, -1, -1), seen
+
+
+@full_float32()
+def test_the_curvature_of_each_class_is_that_of_the_rows_it_leads_and_the_mean_of_others() -> None:
+    rows, targets, seen = many_classes()
+    problem = Regressions(rows)
+    at = 5 * torch.randn(30, 2, 13, generator=torch.Generator().manual_seed(0))
+    absent = torch.zeros(30, 2, 1, dtype=torch.bool)
+    absent[4] = True
+    found = problem.with_targets(targets, seen)._by_class(at, absent, 3.0)
+    assert found is not None
+    z = torch.cat([rows - rows.mean(0), torch.ones(len(rows), 1)], 1).double()
+    logits = z @ at.mean(1).double().T
+    logits[:, 4] = -torch.inf
+    proba, counts = logits.softmax(1), seen.mean(0).double()
+    leads = proba.argmax(1)
+    for k in range(30):
+        share = proba[:, k] * (1 - proba[:, k]) * counts
+        own = leads == k
+        mean = share[~own].sum() / counts[~own].sum()
+        expected = 3.0 * (z[own].T * share[own]) @ z[own]
+        expected += 3.0 * mean * counts.mean() * z.T @ z
+        expected += torch.diag(torch.tensor([1.0] * 12 + [3.0 * 1e-6 * len(z)])).double()
+        product = found[k].double() @ expected
+        torch.testing.assert_close(product, torch.eye(13).double(), atol=2e-3, rtol=0.0)
+
+
+def test_many_classes_with_a_curvature_each_need_fewer_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, targets, seen = many_classes()
+    sizes = watch_rows(monkeypatch)
+    found = Regressions(rows).solve(targets, seen, 3.0)
+    few, sizes[:] = len(sizes), []
+    with monkeypatch.context() as without:
+        without.setattr(regressions, "_MANY_CLASSES", 31)
+        shared = Regressions(rows).solve(targets, seen, 3.0)
+    assert few < 0.8 * len(sizes)
+    monkeypatch.setattr(regressions, "_SMALL", 1e-8)
+    monkeypatch.setattr(regressions, "_MOST_STEPS", 400)
+    best = loss(rows, targets, seen, 3.0, Regressions(rows).solve(targets, seen, 3.0))
+    ours, theirs = (
+        (loss(rows, targets, seen, 3.0, each) - best) / (3.0 * seen.sum(1))
+        for each in (found, shared)
+    )
+    assert float(ours.max()) < 2e-4
+    assert float(ours.max()) < 1.2 * float(theirs.max())
+
+
+def test_a_curvature_each_is_computed_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, targets, seen = many_classes()
+    problem = Regressions(rows).with_targets(targets, seen)
+    assert problem._is_worth_it(1)
+    assert not problem._is_worth_it(3)  # the start, from a sample
+    few = torch.ones(2, len(rows), 7)
+    assert not Regressions(rows).with_targets(few, seen)._is_worth_it(1)
+    wide = Regressions(torch.ones(100, 256))
+    assert not wide.with_targets(targets[:, :100], seen[:, :100])._is_worth_it(1)
+    monkeypatch.setattr(regressions, "_MOST_NUMBERS", 30 * 13**2 - 1)
+    assert not problem._is_worth_it(1)
+
+
+def test_weights_without_a_curvature_in_float64_leave_the_shared_one() -> None:
+    rows, targets, seen = many_classes()
+    at, absent = torch.full((30, 2, 13), torch.nan), torch.zeros(30, 2, 1, dtype=torch.bool)
+    assert Regressions(rows).with_targets(targets, seen)._by_class(at, absent, 1.0) is None

@@ -28,6 +28,11 @@ _FEWEST_AT_ONCE = 512  # rows
 _FLAT = 1e-6  # the least curvature of an intercept, per row
 _CAUTION = 2.0  # times the mean curvature: where it is larger, a step would be too long
 _OVERSHOT = 1.0  # slope at the end of a step over that at its start
+_MANY_CLASSES = 20  # of fewer, one curvature is as good: with 7 it took as many passes
+_RENEWED = 5  # steps after which the curvature of each class is computed again
+_PASSES = 2  # over the rows, which that may cost: it saves more
+_MOST_NUMBERS = 2**24  # of these matrices, 128 MB; of more classes one curvature serves all
+_ROWS_PER_DIRECTION = 16  # and class: rows that suffice for the curvature of each class
 
 
 class Regressions:
@@ -36,8 +41,11 @@ class Regressions:
     Each minimises C Σ CE + ½‖W‖² by L-BFGS steps from a first guess of the curvature: that of
     class k is C c_k Σ (x − mean)(x − mean)ᵀ + I, where c_k is the mean of p_k (1 − p_k) over the
     rows that count. One eigendecomposition of the sum serves all classes, regressions and steps.
-    Steps end when the solution is close enough to tell classes apart. A regression may leave out
-    some rows. With very many rows, every n-th row is solved first as a start for all of them.
+    With many rows and classes each class has a guess of its own: the rows that it leads in count
+    with their own p (1 − p), see :meth:`Targets._by_class`. Guesses are shared by the regressions;
+    they change how many steps are taken, not where these lead. Steps end when the solution is close
+    enough to tell classes apart. A regression may leave out some rows. With very many rows, every
+    n-th row is solved first as a start for all of them.
 
     Note: on Cora, 3 to 10 passes over the rows end closer to the optimum than 10 to 27 accelerated
     steps under a bound on the curvature, which :func:`erase.nn.heads.logistic_regression` takes.
@@ -62,8 +70,8 @@ class Regressions:
         return self.rows[places] - self.centre
 
     @cached_property
-    def _directions(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues [D] and eigenvectors [D, D] of Σ (x − mean)(x − mean)ᵀ, of sampled rows."""
+    def _gram(self) -> Tensor:
+        """Σ (x − mean)(x − mean)ᵀ [D, D] in float64, of sampled rows."""
         stride = -(-self.total // _SAMPLED)
         sample = self.centred(slice(0, None, stride))
         gram = torch.zeros(sample.shape[1], sample.shape[1] + 1).to(sample)
@@ -71,9 +79,13 @@ class Regressions:
             gram[:, :-1] = sample.T @ sample
         gram[0, -1] = len(sample)
         self._add_up(gram)
-        values, vectors = torch.linalg.eigh(gram[:, :-1].double())
-        values = values.clamp(min=0) * self.total / gram[0, -1].clamp(min=1)
-        return values.to(sample), vectors.to(sample)
+        return gram[:, :-1].double() * (self.total / gram[0, -1].clamp(min=1))
+
+    @cached_property
+    def _directions(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues [D] and eigenvectors [D, D] of the sum above."""
+        values, vectors = torch.linalg.eigh(self._gram)
+        return values.clamp(min=0).to(self.rows), vectors.to(self.rows)
 
     def with_targets(self, targets: Tensor, seen: Tensor) -> "Targets":
         """Return the regressions of M targets; see :meth:`solve`."""
@@ -147,11 +159,14 @@ class Targets:
         total = total.to(self._rows.rows.dtype)
         return total[..., :-1], total[..., -1:]
 
-    def _chunks(self, stride: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    def _chunks(
+        self, stride: int, size: int | None = None
+    ) -> Iterator[tuple[slice | Tensor, Tensor]]:
         """Yield some rows at a time: where they are, and these rows, centred."""
         models, n, classes = self._targets.shape
-        size = n if self._rows.rows.is_cuda else _AT_ONCE // (models * classes)
-        size = max(size, _FEWEST_AT_ONCE)
+        if size is None:
+            size = n if self._rows.rows.is_cuda else _AT_ONCE // (models * classes)
+            size = max(size, _FEWEST_AT_ONCE)
         if self._places is not None:
             for places in self._places[::stride].split(size):
                 yield places, self._rows.centred(places)
@@ -188,8 +203,11 @@ class Targets:
         slope_at = _slope_at(found, wanted, solution, strength)
         done = torch.zeros(1, models, 1, dtype=torch.bool, device=sums.device)
         pairs: list[tuple[Tensor, Tensor, Tensor]] = []
-        for _ in range(_MOST_STEPS):
-            step = -self._newton(slope_at, found.curvature, strength, stride, pairs)
+        inverse: Tensor | None = None
+        for number in range(_MOST_STEPS):
+            if number % _RENEWED == 0 and self._is_worth_it(stride) and bool(solution.any()):
+                inverse = self._by_class(solution, absent, strength)
+            step = -self._newton(slope_at, found.curvature, strength, stride, pairs, inverse)
             slope = _inner(step, slope_at)
             ends = slope.abs() < small
             if bool((done | ends).all()):
@@ -202,8 +220,8 @@ class Targets:
             change = slope_there - slope_at
             moved = later - solution
             product = _inner(moved, change)
-            inverse = torch.where(product > 0, 1 / product, 0.0)
-            pairs = [*pairs[1 - _MEMORY :], (moved, change, inverse)]
+            share = torch.where(product > 0, 1 / product, 0.0)
+            pairs = [*pairs[1 - _MEMORY :], (moved, change, share)]
             solution, slope_at, done = later, slope_there, done | ends
         solution = solution.permute(1, 2, 0)  # [M, D+1, K]
         weight = solution[:, :-1].contiguous()
@@ -240,23 +258,94 @@ class Targets:
         strength: float,
         stride: int,
         pairs: list[tuple[Tensor, Tensor, Tensor]],
+        by_class: Tensor | None,
     ) -> Tensor:
-        """Return the inverse curvature times the gradient: the two loops of L-BFGS."""
-        values, vectors = self._rows._directions
-        weight = _CAUTION * strength * curvature / self._rows.total  # [K, M, 1]
-        scale = 1 / (weight * values + 1)
-        least = _FLAT * self._rows.total / stride
-        of_intercept = 1 / (_CAUTION * strength * curvature.clamp(min=least))
+        """Return the inverse curvature times the gradient: the two loops of L-BFGS.
+
+        Args:
+            slope_at: [K, M, D+1] the gradient.
+            curvature: [K, M, 1] Σ s p (1 − p).
+            strength: C.
+            stride: every such row counts.
+            pairs: steps, changes of the gradient, and their inverse products.
+            by_class: [K, D+1, D+1] the first guess of the inverse curvature; None: from the above.
+        """
         direction, shares = slope_at, []
         for moved, change, inverse in reversed(pairs):
             share = inverse * _inner(moved, direction)
             direction = direction - share * change
             shares.append(share)
-        turned = ((direction[..., :-1] @ vectors) * scale) @ vectors.T
-        direction = torch.cat([turned, direction[..., -1:] * of_intercept], 2)
+        if by_class is not None:
+            direction = direction @ by_class
+        else:
+            values, vectors = self._rows._directions
+            weight = _CAUTION * strength * curvature / self._rows.total  # [K, M, 1]
+            least = _FLAT * self._rows.total / stride
+            of_intercept = 1 / (_CAUTION * strength * curvature.clamp(min=least))
+            turned = ((direction[..., :-1] @ vectors) / (weight * values + 1)) @ vectors.T
+            direction = torch.cat([turned, direction[..., -1:] * of_intercept], 2)
         for (moved, change, inverse), share in zip(pairs, reversed(shares), strict=True):
             direction = direction + (share - inverse * _inner(change, direction)) * moved
         return direction
+
+    def _is_worth_it(self, stride: int) -> bool:
+        """Return whether :meth:`_by_class` takes little time beside the passes that it saves."""
+        models, _, classes = self._targets.shape
+        width = self._rows.rows.shape[1]
+        sampled = min(self.used, _ROWS_PER_DIRECTION * classes * width)
+        products, factors = 2 * sampled * width**2, 4 * classes * width**3
+        a_pass = 4 * self.used * width * models * classes
+        if stride > 1 or classes < _MANY_CLASSES or classes * (width + 1) ** 2 > _MOST_NUMBERS:
+            return False
+        return products + factors < _PASSES * a_pass
+
+    def _by_class(self, at: Tensor, absent: Tensor, strength: float) -> Tensor | None:
+        """Return the inverse of each class's curvature [K, D+1, D+1], shared by the regressions.
+
+        None where there is none in float64, such as at infinite weights.
+
+        That of class k is C Σ p_k (1 − p_k) z zᵀ + I, of rows z = (x − mean, 1). Rows that k leads
+        in count with their own p_k (1 − p_k), all others with the mean of theirs: two sums of
+        products of rows, not K. p is that of the regressions' mean, from sampled rows.
+
+        Args:
+            at: [K, M, D+1] weights and intercepts of centred rows.
+            absent: [K, M, 1] whether a regression has no example of a class.
+            strength: C.
+        """
+        classes, width = len(at), at.shape[2] - 1
+        columns, nowhere = at.mean(1), absent.all(1)[:, 0]
+        own = torch.zeros(classes, width + 1, width + 1, dtype=torch.float64, device=at.device)
+        others = torch.zeros(3, classes, dtype=torch.float64, device=at.device)
+        stride = max(1, self.used // (_ROWS_PER_DIRECTION * classes * width))
+        for places, z in self._chunks(stride, _SAMPLED):
+            counts = self._seen[:, places].mean(0)
+            proba = torch.addmm(columns[:, -1], z, columns[:, :-1].T)
+            proba = proba.masked_fill_(nowhere, -torch.inf).softmax(1)
+            leads, share = proba.argmax(1), (proba * (1 - proba)) * counts[:, None]
+            led = share.gather(1, leads[:, None])[:, 0]
+            others[0] += share.sum(0)
+            others[0].index_add_(0, leads, -led.double())
+            others[1] += counts.sum()
+            others[1].index_add_(0, leads, -counts.double())
+            others[2] += counts.sum()
+            order = leads.argsort(stable=True)
+            sizes = leads.bincount(minlength=classes).tolist()
+            z = torch.cat([z, z.new_ones(len(z), 1)], 1)[order]
+            root = led[order, None].sqrt()
+            for k, some in enumerate((z * root).split(sizes)):
+                own[k] += some.T @ some
+        self._rows._add_up(own)
+        self._rows._add_up(others)
+        rest, share = others[0] / others[1].clamp(min=1), others[2] * stride / self._rows.total
+        own *= strength * stride
+        own[:, :-1, :-1] += (strength * share * rest)[:, None, None] * self._rows._gram
+        own[:, -1, -1] += strength * share * rest * self._rows.total
+        diagonal = own.diagonal(dim1=1, dim2=2)
+        diagonal[:, :-1] += 1.0
+        diagonal[:, -1] += strength * _FLAT * self._rows.total
+        factor, failed = torch.linalg.cholesky_ex(own)
+        return None if bool(failed.any()) else torch.cholesky_inverse(factor).to(at)
 
     def _gradient(self, at: Tensor, absent: Tensor, stride: int) -> _Gradient:
         classes, models, width = at.shape
