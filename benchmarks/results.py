@@ -734,8 +734,9 @@ def _differences(tables: Sequence[Table], explanations: Mapping[str, str]) -> st
             unknown[0],
             "Correct or remove it.",
         )
-    compared = [cells for table in tables if len(cells := _compared(table))]
-    cells = pd.concat(compared) if compared else pd.DataFrame()
+    # rows, not pd.concat: pandas before 3 warns of columns that are empty in one of the tables
+    compared = [row for table in tables for row in _compared(table).to_dict("records")]
+    cells = pd.DataFrame(compared)
     groups: dict[str, pd.DataFrame] = {}
     if len(cells):
         keys = [_group(*name) for name in zip(cells["table"], cells["row"], strict=True)]

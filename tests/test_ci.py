@@ -4,10 +4,13 @@ import re
 import shutil
 import subprocess
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+import dependencies
 import erase
 from browsers import NAMES
 from dependencies import Row, pins, problems, rows
@@ -83,7 +86,22 @@ def test_supported_versions_are_the_same_everywhere() -> None:
 
 
 def test_dependencies_are_pinned_and_licensed() -> None:
+    if version("numpy") == pins(ROOT / "constraints-oldest.txt")["numpy"]:
+        pytest.skip("older versions need other packages")
     assert problems(rows()) == []
+
+
+def test_what_torch_brings_for_gpus_is_no_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's build for GPUs is what `pip install` gives on Linux: pins and page are the same."""
+    needs = {
+        "torch": ["numpy", "nvidia-cublas==13.1", "cuda-toolkit[cublas]==13.0", "triton==3.6"],
+        "cuda-toolkit": ["nvidia-cufft==12"],
+    }
+    monkeypatch.setattr(
+        dependencies, "requirements", lambda name, extra: map(Requirement, needs.get(name, []))
+    )
+    monkeypatch.setattr(dependencies, "OWN", "torch")
+    assert dependencies.closure("") == {"numpy"}
 
 
 def test_a_missing_pin_or_a_foreign_licence_is_found() -> None:

@@ -30,6 +30,8 @@ ALLOWED = (
     "mit", "bsd", "apache", "isc", "psf", "python", "mpl", "hpnd", "cmu", "unlicense", "zlib",
     "0bsd", "boost", "cc0", "public domain",
 )  # fmt: skip
+# libraries of NVIDIA, and triton: builds of torch for GPUs bring them, in versions that torch names
+OF_GPUS = re.compile(r"(nvidia|cuda)-.+|triton")
 
 
 class Row(NamedTuple):
@@ -64,7 +66,10 @@ def _own(extra: str) -> list[str]:
 
 
 def closure(extra: str) -> set[str]:
-    """Return every package that the package, or one of its extras, needs, directly or not."""
+    """Return every package that the package, or one of its extras, needs, directly or not.
+
+    Without what only some builds of torch need, so that it is the same on every machine.
+    """
     found: set[str] = set()
     waiting = [(OWN, extra)]
     seen: set[tuple[str, str]] = set()
@@ -79,6 +84,8 @@ def closure(extra: str) -> set[str]:
             continue
         for needed in needs:
             other = canonicalize_name(needed.name)
+            if OF_GPUS.fullmatch(other):
+                continue
             if other != OWN:
                 found.add(other)
             waiting += [(other, each) for each in ("", *needed.extras) if other != OWN or each]
@@ -162,6 +169,8 @@ def page(found: list[Row]) -> str:
         "What `pip install graph-erase` and its extras install, with the versions that are tested",
         "and the licences that the packages declare. `make audit` makes this page from the",
         "installed metadata, and looks for known vulnerabilities of these versions with pip-audit.",
+        "Builds of torch for GPUs also install NVIDIA's libraries (`nvidia-…`, `cuda-…`, most",
+        "of them under NVIDIA's own licence) and triton (MIT), in the versions that torch names.",
         "",
         "| Package | Version | Licence | Needed by |",
         "| --- | --- | --- | --- |",
@@ -173,10 +182,16 @@ def page(found: list[Row]) -> str:
 
 
 def vulnerabilities() -> int:
-    """Run pip-audit on the pins; return its exit status."""
+    """Run pip-audit on the pins; return its exit status, 1 also if one could not be looked up."""
     if shutil.which("pip-audit") is None:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip-audit"], check=True)
-    words = ["--requirement", str(ROOT / "constraints.txt"), "--no-deps", "--disable-pip"]
+    words = [
+        "--requirement",
+        str(ROOT / "constraints.txt"),
+        "--no-deps",
+        "--disable-pip",
+        "--strict",
+    ]
     done = subprocess.run([sys.executable, "-m", "pip_audit", *words], check=False)
     return done.returncode
 

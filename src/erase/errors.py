@@ -63,11 +63,13 @@ def input_errors(what: str) -> Iterator[None]:
         what: was expected.
     """
     odd = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
+    libraries = ("networkx", "numpy")  # numpy's MaskError and networkx's errors are none of these
     try:
         with memory_errors():
             yield
-    except odd as error:
-        if isinstance(error, EraseError | OSError) or is_memory_error(error):
+    except Exception as error:
+        is_odd = isinstance(error, odd) or type(error).__module__.split(".")[0] in libraries
+        if not is_odd or isinstance(error, EraseError | OSError) or is_memory_error(error):
             raise
         reason = f"{type(error).__name__}: {first_line(error)[:200]}"
         raise EraseError(what, reason, "Check its types and shapes.") from error

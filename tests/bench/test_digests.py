@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from erase.bench.digests import OF_FILES, PACKAGE, WITHOUT_EFFECT, digest, modules_of, reached
+from erase.bench.digests import (
+    OF_FILES,
+    PACKAGE,
+    WITHOUT_EFFECT,
+    digest,
+    reached,
+    where_code_begins,
+)
 from erase.bench.records import Cell
 from erase.bench.studies import STUDIES
 
@@ -88,7 +95,7 @@ def test_code_counts(changes: dict[str, str], digest_with: Callable[..., str]) -
 
 def modules(study: str, method: str) -> set[str]:
     cell = next(cell for cell in STUDIES[study].cells() if cell.method == method)
-    return {name.removeprefix("erase.") for name in modules_of(cell)}
+    return {name.removeprefix("erase.") for name in reached(*where_code_begins(cell))}
 
 
 def test_a_result_depends_on_its_method_its_data_and_the_scoring() -> None:
@@ -111,7 +118,7 @@ def test_a_result_depends_on_what_its_parameters_use() -> None:
 
 def test_graphs_in_files_depend_on_how_they_are_read() -> None:
     cell = Cell("mine.npz", "symmetric", 0.3, "ce", {}, "honest", 0)
-    assert {"erase.data.files", "erase.data.tables"} <= set(modules_of(cell))
+    assert {"erase.data.files", "erase.data.tables"} <= set(reached(*where_code_begins(cell)))
 
 
 @pytest.mark.parametrize("module", [*WITHOUT_EFFECT, *OF_FILES])

@@ -111,6 +111,8 @@ def test_a_cell_in_words() -> None:
     assert str(CELL) == "erase eps2=0.1 steps=2 on cora, symmetric 0.3, paper, seed 4"
     clean = Cell("pubmed", "none", 0, "ce", {}, "honest", 0, labels_per_class=8)
     assert str(clean) == "ce labels_per_class=8 on pubmed, none, honest, seed 0"
+    found = Cell("cora", "pair", 0.3, "audit", {"judge": "ce", "folds": 5}, "honest", 0)
+    assert str(found) == "audit model=ce folds=5 on cora, pair 0.3, honest, seed 0"
 
 
 def records(count: int) -> list[Record]:

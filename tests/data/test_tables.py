@@ -206,3 +206,75 @@ def test_a_folder_keeps_the_feature_contract_weights_and_ids(tmp_path: Path) -> 
     assert back.feature_contract == NodeTask.of(data).feature_contract
     assert list(back.node_ids or ()) == [7, 8, 9]
     torch.testing.assert_close(back.edge_weight, NodeTask.of(data).edge_weight)
+
+
+TITLES = ["red wine from the south", "white wine from the north", "dark beer of the town"]
+
+
+def titled(count: int = 30, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    titles = [f"{TITLES[i % 3]} number {i}" for i in range(count)]
+    nodes = pd.DataFrame({"id": range(100, 100 + count), "label": ["a", "b", "c"] * (count // 3)})
+    nodes = nodes.assign(title=titles, **columns)
+    return nodes, pd.DataFrame({"source": [100, 101], "target": [101, 102]})
+
+
+def test_a_title_is_shown_as_the_name_and_serves_as_text() -> None:
+    nodes, edges = titled()
+    task = NodeTask.from_tables(nodes, edges)
+    assert task.node_names == tuple(nodes["title"])
+    assert [(c.name, c.kind) for c in task.feature_contract.columns] == [("title", "text")]
+    assert "Names of the nodes: the column 'title'." in task.notes
+    assert any("text (TF-IDF): 'title'" in note for note in task.notes)
+
+
+def test_a_title_of_the_fit_names_nodes_tomorrow_too() -> None:
+    nodes, edges = titled()
+    contract = NodeTask.from_tables(nodes, edges).feature_contract
+    equal = nodes.assign(title="dark beer of the town")
+    task = NodeTask.of((equal, edges), labelled=False, contract=contract)
+    assert set(task.node_names or ()) == {"dark beer of the town"}
+    assert task.feature_contract.columns == contract.columns
+
+
+def test_titles_that_nodes_share_are_no_names() -> None:
+    nodes, edges = titled()
+    task = NodeTask.from_tables(nodes.assign(title=["Mr", "Ms", "Dr"] * 10), edges)
+    assert task.node_names == tuple(map(str, range(100, 130)))
+    assert [(c.name, c.kind) for c in task.feature_contract.columns] == [("title", "category")]
+
+
+@pytest.mark.parametrize("title", ["label", "split", "trusted"])
+def test_a_title_with_another_meaning_is_no_name(title: str) -> None:
+    nodes, edges = titled(size=range(30))
+    values = {"label": ["a", "b"], "split": ["train", "test"], "trusted": ["a", "b"]}[title]
+    nodes = nodes.assign(title=values * 15)[:3].assign(label=["a", "b", "a"])
+    nodes = nodes.assign(title=[values[0], values[1], ""])
+    task = NodeTask.from_tables(nodes, edges, **{title: "title"})
+    assert task.node_names == ("100", "101", "102")
+
+
+def test_a_column_called_name_is_shown_and_a_note_says_that_it_is_no_text() -> None:
+    nodes, edges = titled()
+    nodes = nodes.rename(columns={"title": "name"}).assign(size=range(30), title=nodes["title"])
+    task = NodeTask.from_tables(nodes.drop(columns="title"), edges, features=["size"])
+    assert task.node_names == tuple(nodes["name"])
+    assert [c.name for c in task.feature_contract.columns] == ["size"]
+    assert any("'name'; it is no feature (to use it as text" in note for note in task.notes)
+    both = NodeTask.from_tables(nodes.assign(name=[f"n{i}" for i in range(30)]), edges)
+    assert both.node_names == tuple(f"n{i}" for i in range(30))
+    assert "title" in [c.name for c in both.feature_contract.columns]
+    assert not any("Names of the nodes" in note for note in both.notes)
+
+
+def test_ids_can_be_the_names() -> None:
+    nodes, edges = titled()
+    task = NodeTask.from_tables(nodes, edges, name="id")
+    assert task.node_names == tuple(map(str, range(100, 130)))
+    assert "title" in [c.name for c in task.feature_contract.columns]
+
+
+@pytest.mark.parametrize("option", ["label", "name", "trusted"])
+def test_a_missing_column_is_told_with_all_that_there_are(option: str) -> None:
+    nodes, edges = titled()
+    with pytest.raises(EraseError, match=r"\['id', 'label', 'title'\]"):
+        NodeTask.from_tables(nodes, edges, **{option: "kind"})

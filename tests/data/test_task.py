@@ -301,6 +301,16 @@ def test_the_number_of_nodes_to_predict_on_comes_from_num_nodes_or_features(n: i
         NodeTask.of(Data(edge_index=edges), labelled=False)
 
 
+@pytest.mark.parametrize(
+    "n", [0, -1, 2.5, float("nan"), "many", torch.ones(2), np.ma.masked, np.ma.array(3, mask=True)]
+)
+def test_an_odd_number_of_nodes_is_refused(n: Any) -> None:
+    graph = Data(edge_index=torch.tensor([[0], [1]]))
+    graph["num_nodes"] = n
+    with pytest.raises(EraseError):
+        NodeTask.of(graph, labelled=False)
+
+
 def test_a_task_has_ids_and_names() -> None:
     task = NodeTask.of(path_graph(node_ids=[7, 8, 9, 10, 11], node_names=list("abcde")))
     assert task.node_ids == (7, 8, 9, 10, 11)

@@ -219,6 +219,53 @@ def test_decisions_wait_for_a_server_that_was_started_again(browser: Any, tmp_pa
         page.context.close()
 
 
+def test_decisions_wait_for_a_database_that_was_moved(browser: Any, tmp_path: Path) -> None:
+    session = small_session(tmp_path)
+    path = session.reviews.path
+    with served(session, by="ann") as url:
+        page = opened(browser, url)
+        node = shown(page)
+        moved = path.rename(path.with_name("moved.sqlite"))
+        page.keyboard.press("1")
+        page.wait_for_selector("#alert:not([hidden])")
+        assert "moved, deleted or replaced" in page.inner_text("#alert")
+        assert "kept here" in page.inner_text("#alert")
+        assert page.inner_text("#saved") == "1 decision not saved yet"
+        moved.rename(path)
+        saved(page)
+        assert list(session.reviews.votes()) == [node]
+        page.context.close()
+
+
+def test_two_tabs_do_not_ask_twice(browser: Any, tmp_path: Path) -> None:
+    """What is decided in one tab goes from the other, unless a dialog about it is open there."""
+    session = small_session(tmp_path)
+    with served(session, by="ann") as url:
+        page = opened(browser, url)
+        other = page.context.new_page()
+        other.goto(url)
+        other.wait_for_selector("html[data-ready]")
+        first = shown(page)
+        assert shown(other) == first
+        page.keyboard.press("1")
+        until(lambda: shown(other) == shown(page) != first)
+        second = shown(other)
+        other.keyboard.press("3")
+        page.bring_to_front()
+        page.keyboard.press("1")
+        saved(page)
+        third = shown(page)
+        other.bring_to_front()
+        assert shown(other) == second
+        other.keyboard.press("Escape")
+        other.keyboard.press("2")
+        until(lambda: shown(other) == third)
+        saved(other)
+        assert session.reviews.decisions["node"].tolist() == [first, second, second]
+        assert not page.errors
+        page.context.close()
+
+
 def test_a_key_that_is_held_down_decides_once(browser: Any, tmp_path: Path) -> None:
     session = small_session(tmp_path)
     with served(session, by="ann") as url:

@@ -13,6 +13,8 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from erase.errors import EraseError
+from erase.review import server
 from erase.review import session as module
 from erase.review.server import BODY_LIMIT, HEADERS, Access, Guard, served
 from erase.review.session import Session
@@ -66,6 +68,20 @@ def test_odd_text_is_shown_and_formulas_are_escaped_on_request(tmp_path: Path) -
         assert json.load(jar.open(f"{base}/api/start"))["reviewer"] == "\\udce9"
         table = pd.read_csv(jar.open(f"{base}/export/decisions.csv"))
     assert table["note"].tolist() == ["'=1+1"]
+
+
+def test_what_cannot_be_stored_now_may_be_sent_again(client: TestClient, session: Session) -> None:
+    """The page drops what is refused with a status below 500."""
+    path = session.reviews.path
+    node = client.get("/api/items?n=1").json()[0]["node"]
+    moved = path.rename(path.with_name("moved.sqlite"))
+    answer = client.post("/api/decisions", json=decision(node, 0, "decision-1"))
+    assert answer.status_code == 503
+    assert "moved, deleted or replaced" in answer.json()["error"]
+    assert not session.reviews.votes()
+    moved.rename(path)
+    answer = client.post("/api/decisions", json=decision(node, 0, "decision-1"))
+    assert answer.json() == {"stored": 1, "new": 1}
 
 
 def test_several_decisions_are_one_batch(client: TestClient) -> None:
@@ -286,3 +302,17 @@ def test_names_are_data_everywhere(tmp_path: Path) -> None:
 )
 def test_hosts_by_the_address_that_is_bound(bound: str, host: str, known: bool) -> None:
     assert Access(PORT, TOKEN, host=bound).knows_host(host) is known
+
+
+def test_the_usual_port_gives_way_and_a_wrong_address_is_named(session: Session) -> None:
+    with socket.socket() as taken:
+        with suppress(OSError):  # somebody else may have it
+            taken.bind(("127.0.0.1", server.PORT))
+            taken.listen()
+        with served(session, port=None) as url:
+            assert f":{server.PORT}/" not in url
+    with (
+        pytest.raises(EraseError, match=r"that is free; got 192\.0\.2\.1:8765"),
+        served(session, host="192.0.2.1", port=None),
+    ):
+        pass

@@ -17,6 +17,7 @@ import erase
 from erase.audit.queue import random_order
 from erase.errors import EraseError
 from erase.review import database, store
+from erase.review.database import StoreError
 from erase.review.exports import export_tables
 from erase.review.store import Reviews, read_reviews
 
@@ -341,6 +342,22 @@ def test_a_full_disk_is_an_error_of_ours(reviews: Reviews) -> None:
     with pytest.raises(EraseError, match="full"):
         reviews.record(1, "b", note="long " * 4000)
     assert reviews.consensus() == {0: "b"}
+
+
+def test_nothing_is_stored_in_a_file_that_is_no_longer_there(reviews: Reviews) -> None:
+    """A decision in a file that was moved or deleted would be lost when the process ends."""
+    reviews.record(0, "b", by="ann")
+    moved = reviews.path.rename(reviews.path.with_name("moved.sqlite"))
+    for _ in range(2):
+        with pytest.raises(StoreError, match="moved, deleted or replaced meanwhile"):
+            reviews.record(1, "b", by="ann")
+        reviews.path.write_bytes(b"another file")
+    with pytest.raises(StoreError, match="moved, deleted or replaced"):
+        reviews.undo("ann")
+    assert list(reviews.votes()) == [0]
+    moved.rename(reviews.path)
+    reviews.record(1, "b", by="ann")
+    assert list(reviews.votes()) == [0, 1]
 
 
 def test_what_is_no_seed_is_not_kept(reviews: Reviews) -> None:

@@ -47,10 +47,10 @@ def next_to_review(
     Args:
         graph: of any kind that ``NodeTask.of`` takes. Labels that are ``trusted`` are left out.
         n: how many labels; fewer where fewer are left.
-        strategy: "gain" asks where the answer teaches most, and nothing twice; "suspicious" takes
-            the least quality first; "mixed" takes a flagged label, the least quality first, and
-            one by gain in turn, which corrects labels and improves the audit; "random" draws all
-            of them at random.
+        strategy: "gain" takes labels whose answer is expected to improve the audit most, no two
+            alike; "suspicious" takes the least quality first; "mixed" takes a flagged label, the
+            least quality first, and one by gain in turn, which corrects labels and improves the
+            audit; "random" draws all of them at random.
         audit: of this graph; by default it is made.
         random_share: the share of labels that are drawn at random, in [0, 1].
         seed: of the random order; keep it for one graph.

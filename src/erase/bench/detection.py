@@ -107,7 +107,7 @@ def score_audit(audit: Audit, clean: Data) -> dict[str, float]:
 
 
 AUDIT = "audit"
-MODEL = "judge"  # the parameter that names the out-of-fold model, in records and study files
+MODEL = "judge"  # names the out-of-fold model in records and study files; shown as "model"
 DETECTING: tuple[str, ...] = (AUDIT, *DETECTORS)  # ours and its rivals
 # The audit uses its default model. Its rivals use cross-entropy with all its epochs: with the fewer
 # epochs of an audit it predicts worse, and the comparison would be unfair.

@@ -59,16 +59,13 @@ _NAMES_ONLY: tuple[tuple[str, str], ...] = (
 
 def code_of(cell: Cell) -> str:
     """Return twelve hex digits that change with the code that the cell's result depends on."""
-    return digest(*_modules(cell))
+    return digest(*where_code_begins(cell))
 
 
-def modules_of(cell: Cell) -> tuple[str, ...]:
-    """Return the modules that the cell's result depends on, sorted."""
-    return reached(*_modules(cell))
-
-
-def _modules(cell: Cell) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return where the code of a cell begins, modules that are skipped, and imports that are."""
+def where_code_begins(
+    cell: Cell,
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Return the modules that a cell runs, those that do not count, and imports it does not use."""
     skipped, unused = WITHOUT_EFFECT, _NAMES_ONLY
     dataset = dataset_name(cell.dataset)
     if dataset is not None:

@@ -18,6 +18,8 @@ from msgspec.structs import asdict
 
 from erase.errors import EraseError
 
+_SHOWN_AS = {"judge": "model"}  # the out-of-fold model; records keep its older name
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:
@@ -70,7 +72,10 @@ class Cell:
     def __str__(self) -> str:
         """Return the cell in words."""
         kept = {} if self.labels_per_class is None else {"labels_per_class": self.labels_per_class}
-        changes = [f"{name}={value}" for name, value in {**self.params, **kept}.items()]
+        params = {
+            _SHOWN_AS.get(name, name): value for name, value in {**self.params, **kept}.items()
+        }
+        changes = [f"{name}={value}" for name, value in params.items()]
         noise = "none" if self.noise == "none" else f"{self.noise} {self.rate:g}"
         what = " ".join([self.method, *changes])
         return f"{what} on {self.dataset}, {noise}, {self.protocol}, seed {self.seed}"

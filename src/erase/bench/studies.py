@@ -51,7 +51,7 @@ class Grid:
         noises: names in ``NOISES``, or "none", for which the rate is 0.
         rates: φ.
         methods: names in ``METHODS``, in ``REVIEWING``, or in ``DETECTING``, with their
-            out-of-fold model as ``judge`` among the params.
+            out-of-fold model among the params, under the name ``judge`` that records have.
         seeds: of the runs.
         protocols: names in ``PROTOCOLS``.
         params: values to try of a method's parameters, by name; all combinations. The values of
@@ -249,7 +249,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "parts": Study(
-        "relabelling without its rounds, with one view of three, and on training labels only",
+        "relabelling without its rounds, with one of three smoothings, and on training labels only",
         tuple(
             Grid(
                 ("cora", "citeseer"),

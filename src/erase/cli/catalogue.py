@@ -25,6 +25,13 @@ _GIVEN = {
     "all": ", every label of the graph given",
 }
 
+# what each preset of ERASE is for
+_PRESETS = {
+    "reference": "the settings behind the published numbers",
+    "paper": "the formulas as printed",
+    "relabelled": "relabelling's labels instead of ERASE's semantic labels",
+}
+
 
 def entries(kind: str) -> dict[str, str]:
     """Return the names of a kind, such as "methods", with a line about each."""
@@ -65,8 +72,8 @@ def read_registries() -> dict[str, dict[str, Any]]:
         "encoders": {name: _first_line(encoder) for name, encoder in ENCODERS.items()},
         "heads": {name: head.summary for name, head in HEADS.items()},
         "presets": {
-            name: ", ".join(f"{key}={value}" for key, value in recipe.items())
-            for name, recipe in RECIPES.items()
+            name: f"{_PRESETS[name]} ({', '.join(f'{key}={value}' for key, value in to.items())})"
+            for name, to in RECIPES.items()
         },
         "studies": {
             name: f"{study.summary} ({len(study.cells())} cells)" for name, study in STUDIES.items()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from erase.cli.catalogue import entries, names
-from erase.cli.startup import starting
+from erase.cli.startup import import_without, starting
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
@@ -232,11 +232,13 @@ def table_words(tables: Mapping[str, Any]) -> list[str]:
 
 
 def set_arithmetic(precision: str, deterministic: bool) -> None:
-    """Set torch's own switches for how it computes on a GPU."""
+    """Import torch and PyG, and set torch's own switches for how it computes on a GPU."""
     import os
 
     with starting():
         import torch
+
+        import_without("torch_geometric", put_off="torch._dynamo")
 
     if precision == "tf32":
         torch.set_float32_matmul_precision("high")

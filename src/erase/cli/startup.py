@@ -1,14 +1,18 @@
-"""Signals: Ctrl-C while a command starts, and SIGTERM and SIGHUP, which clean up like Ctrl-C.
+"""Start-up of a command: signals, and imports that are put off.
 
-Imports little, so that it is in place early.
+Ctrl-C while a command starts, and SIGTERM and SIGHUP, which clean up like Ctrl-C. Imports little,
+so that it is in place early.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import Any
 
 
 @contextmanager
@@ -28,6 +32,43 @@ def starting() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Absent(ModuleType):
+    """Stands for a module while others are imported; loads it if they use something of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what inspect asks of every module
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def import_without(name: str, put_off: str) -> None:
+    """Import a package that imports a module whose parts it may use later, but without that module.
+
+    PyG imports torch's compiler, which takes a second, to ask later whether a network is a compiled
+    one. It asks by `torch._dynamo`, and torch loads what is asked for.
+
+    Args:
+        name: of the package.
+        put_off: the module.
+    """
+    if name in sys.modules or put_off in sys.modules:
+        return
+    sys.modules[put_off] = absent = _Absent(put_off)
+    try:
+        import_module(name)
+    except ImportError:  # it needs a part of the module at once
+        for each in [each for each in sys.modules if each.split(".")[0] == name]:
+            del sys.modules[each]
+        if sys.modules.get(put_off) is absent:
+            del sys.modules[put_off]
+        import_module(name)
+    finally:
+        if sys.modules.get(put_off) is absent:
+            del sys.modules[put_off]
 
 
 @contextmanager

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def tune_method(
     graph: options.Graph,
     *,
-    method: Annotated[str, options.choice("methods", "Method to search for")] = "erase",
+    method: Annotated[
+        str, options.choice("methods", "Method whose parameters are searched")
+    ] = "erase",
     preset: options.Preset = "reference",
     trials: Annotated[int, options.count("Number of trials, earlier ones included.")] = 50,
     seeds: Annotated[int, options.count("Runs of each trial.", most=1000)] = 3,

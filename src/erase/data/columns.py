@@ -166,6 +166,20 @@ def describe(column: "pd.Series[Any]", is_text: bool, is_asked_for: bool) -> Col
     return IDENTIFIERS
 
 
+def names_rows(column: "pd.Series[Any]") -> bool:
+    """Return whether a column has words that differ from row to row, as names do."""
+    words = _as_text(column).dropna()
+    words = words[words.str.strip() != ""]
+    return len(words) > 0 and bool(words.nunique() >= _MOST_DIFFER * len(words))
+
+
+def is_wordy(column: "pd.Series[Any]") -> bool:
+    """Return whether names could serve as text: they differ, and have three words on average."""
+    words = _as_text(column).dropna()
+    words = words[words.str.strip() != ""]
+    return names_rows(words) and bool(words.str.split().str.len().mean() >= _WORDS_OF_A_TEXT)
+
+
 def _is_text(words: "pd.Series[Any]", different: int, is_asked_for: bool) -> bool:
     """Return whether values, of which `different` ones differ, are text rather than names."""
     if words.str.contains(r"\s", regex=True).mean() <= 0.5:

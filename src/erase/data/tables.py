@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from erase.data.columns import is_wordy, names_rows
 from erase.data.contract import FeatureContract, fit_contract
 from erase.data.fields import not_a_graph, to_tensor
 from erase.data.labels import label_column, merge_misspellings
@@ -25,6 +26,7 @@ from erase.data.trusted import random_cells, trusted_cells, truth_values
 from erase.errors import EraseError, input_errors
 
 ID_COLUMNS = ("id", "node", "name")
+_TITLE = "title"  # names nodes where no column is called name
 _GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing value in a CSV
 _SEPARATORS = (",", ";", "\t", "|")
 _CELLS_AT_ONCE = 10_000_000  # of a CSV, while it is read
@@ -44,7 +46,9 @@ class TableOptions:
     Attributes:
         id: the column of node ids, which the edges refer to; None: called id, node or name, else
             the index of the table where it has a name, else the first column.
-        name: the column of names that people read; None: called name, where that is not the id.
+        name: the column of names that people read; None: called name, where that is not the id,
+            else called title, if most of its values differ. Names are no feature unless they are
+            asked for; a column called title may be text besides.
         label: the column with the class; empty where unknown.
         trusted: the column with the class that a person confirmed or corrected, empty elsewhere;
             or with true and false: whether the label is confirmed. It may be missing.
@@ -176,7 +180,7 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
     ends = torch.from_numpy(np.stack([_rows_of(ids, edges[end], end) for end in (source, target)]))
     weight, notes = _edge_weight(edges, options, source, target)
     frame = nodes.drop(columns=id).reset_index(drop=True)
-    return data_from_frame(frame, ids.tolist(), ends, weight, options, notes)
+    return data_from_frame(frame, ids.tolist(), ends, weight, options, notes, id=id)
 
 
 def _edge_weight(
@@ -249,9 +253,17 @@ def with_ids(nodes: pd.DataFrame, id: str | None) -> pd.DataFrame:
 
 
 def choose_column(
-    columns: "pd.Index[Any]", name: str | None, usual: tuple[str, ...], place: int, option: str
+    columns: "pd.Index[Any]",
+    name: str | None,
+    usual: tuple[str, ...],
+    place: int,
+    option: str,
+    besides: Sequence[str] = (),
 ) -> str:
-    """Return the column to read: `name` if given, else the first of the `usual`, else by place."""
+    """Return the column to read: `name` if given, else the first of the `usual`, else by place.
+
+    An error lists the columns, after those that the table has `besides`.
+    """
     if name is None:
         by_place = columns[place] if place < len(columns) else usual[0]
         name = next((each for each in usual if each in columns), by_place)
@@ -265,7 +277,7 @@ def choose_column(
             )
         raise EraseError(
             f"a column {name!r}",
-            f"{[str(each) for each in columns]}",
+            f"{[str(each) for each in (*besides, *columns)]}",
             f"Add it, or name one of these: {option}=….",
             option=option,
         )
@@ -286,22 +298,23 @@ def data_from_frame(
     edge_weight: Tensor | None,
     options: TableOptions,
     notes: list[str],
+    id: str | None = None,
 ) -> Data:
-    """Return a graph from one row of attributes per node."""
+    """Return a graph from one row of attributes per node; `id`: the column that held the ids."""
+    besides = () if id is None else (id,)
     wanted = {"features": options.features or (), "text": options.text}
-    wanted["name"] = () if options.name is None else (options.name,)
+    wanted["name"] = () if options.name in (None, id) else (options.name,)
     for option in ("label", "trusted", "trusted_random"):
         column = getattr(options, option)
         wanted[option] = () if column == option else (column,)
     wanted = {key: () if options.is_remembered(key) else wanted[key] for key in wanted}
     for option, columns in wanted.items():
         for column in columns:
-            choose_column(frame.columns, column, (), 0, option)
+            choose_column(frame.columns, column, (), 0, option, besides)
     data = Data(edge_index=edge_index, num_nodes=len(ids), node_ids=ids)
     if edge_weight is not None:
         data.edge_weight = edge_weight
-    name = options.name if options.name in frame.columns else None
-    name = name or ("name" if "name" in frame.columns else None)
+    name = _name_column(frame, options, id)
     gone = {
         options.label: "the labels",
         options.split: "the splits",
@@ -309,9 +322,16 @@ def data_from_frame(
         options.trusted_random: "which trusted labels were drawn at random",
     }
     _refuse_features(options, gone)
-    made = () if options.contract is None else (each.name for each in options.contract.columns)
-    if name is not None and name not in {*(options.features or ()), *options.text, *made}:
+    made = () if options.contract is None else tuple(c.name for c in options.contract.columns)
+    asked = {*(options.features or ()), *options.text, *made}
+    is_found_title = name == _TITLE and options.name is None  # it may serve as text besides
+    if name is not None and name not in asked and not is_found_title:
         gone[name] = "the names"
+    if is_found_title:
+        notes = [*notes, f"Names of the nodes: the column {name!r}."]
+    elif name is not None and options.name is None and name in gone and is_wordy(frame[name]):
+        hint = "to use it as text, name it: text=… or --text"
+        notes = [*notes, f"Names of the nodes: the column {name!r}; it is no feature ({hint})."]
     data.node_names = [str(each) for each in (ids if name is None else _names(frame[name], ids))]
     if options.label in frame.columns:
         labels = label_column(frame[options.label])
@@ -329,7 +349,10 @@ def data_from_frame(
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
         notes = [*notes, *found]
-    contract = replace(contract, reading=options.to_remember())
+    reading = options.to_remember()
+    if name == _TITLE:
+        reading["name"] = _TITLE  # tomorrow's titles may repeat
+    contract = replace(contract, reading=reading)
     if contract.columns or contract.reading:
         data.feature_contract = contract.to_dict()
     if contract.columns:
@@ -341,6 +364,19 @@ def data_from_frame(
     if notes:
         data.notes = notes
     return merge_misspellings(data) if options.merge_classes else data
+
+
+def _name_column(frame: pd.DataFrame, options: TableOptions, id: str | None) -> str | None:
+    """Return the column of names: the given one, else called name, else title if most differ."""
+    if options.name is not None and options.name == id:
+        return None  # the ids themselves
+    for name in (options.name, "name"):
+        if name is not None and name in frame.columns:
+            return name
+    used = (options.label, options.split, options.trusted, options.trusted_random)
+    if _TITLE in frame.columns and _TITLE not in used and names_rows(frame[_TITLE]):
+        return _TITLE
+    return None
 
 
 def _names(column: "pd.Series[Any]", ids: list[Any]) -> list[Any]:

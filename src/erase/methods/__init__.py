@@ -42,7 +42,7 @@ def build_method(
 
     Args:
         name: in ``METHODS``.
-        recipe: of the method, see its ``preset``.
+        recipe: name of the method's preset, see its ``preset``.
         dataset: take the method's settings for this dataset; None: the general ones.
         changes: parameters by name; they win.
 

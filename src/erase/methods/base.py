@@ -322,10 +322,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
     def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
         """Return the method with its settings for a dataset, and your `changes`.
 
-        Most methods have one recipe and the same settings for every dataset: their defaults.
+        Most methods have one preset and the same settings for every dataset: their defaults.
 
         Args:
-            recipe: "reference", or another recipe of the method.
+            recipe: name of the preset, "reference" or another one of the method.
             dataset: its name, or None.
             changes: parameters by name; they win.
         """

@@ -60,7 +60,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 DATASET_SETTINGS: dict[str, dict[str, Any]] = {
-    # the paper's table of settings; ogbn-arxiv is not in it, and has those of its recipe
+    # the paper's table of settings; ogbn-arxiv is not in it, and has those of the published runs
     "cora": {"eps2": 0.05, "gamma": 2.0, "steps": 5, "keep": 0.6, "trust": 0.6},
     "citeseer": {"eps2": 0.4, "gamma": 2.0, "steps": 4, "keep": 0.6, "trust": 0.7},
     "pubmed": {"eps2": 0.05, "gamma": 3.0, "steps": 3, "keep": 0.6, "trust": 0.6},
@@ -69,7 +69,7 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
         "eps2": 0.05,
         "gamma": 2.0,
         "steps": 50,
-        "keep": 0.4,  # the recipe's α = 0.6 weighs the neighbours
+        "keep": 0.4,  # the published α = 0.6 weighs the neighbours
         "trust": 0.5,
         "batch_size": 200,
         "num_neighbors": (5, 5),
@@ -107,7 +107,7 @@ class ERASE(NetworkClassifier):
     largest entry is a node's class in the coding rate reduction. A classifier on the frozen
     representations, trained on the semantic labels of the training nodes, predicts.
 
-    The defaults are the ``"reference"`` recipe with the paper's settings for Cora;
+    The defaults are the ``"reference"`` preset with the paper's settings for Cora;
     :meth:`preset` gives others.
 
     Args:
@@ -160,7 +160,7 @@ class ERASE(NetworkClassifier):
         device: "auto", "cpu" or "cuda".
 
     Note:
-        ‖z‖₁ ≤ 1 by the reference recipe. On the unit sphere (``output="l2-relu"``) the same ε²
+        ‖z‖₁ ≤ 1 by the reference preset. On the unit sphere (``output="l2-relu"``) the same ε²
         means another tolerance.
 
         With samples the coding rates of a step are those of all nodes of its sample. Their
@@ -225,11 +225,12 @@ class ERASE(NetworkClassifier):
 
     @classmethod
     def preset(cls, recipe: str = "reference", dataset: str | None = None, **changes: Any) -> Self:
-        """Return ERASE with a recipe, a dataset's settings from the paper, and your `changes`.
+        """Return ERASE with a preset, a dataset's settings from the paper, and your `changes`.
 
         Args:
-            recipe: "reference", which yields the published numbers; "paper", the formulas as
-                printed; or "relabelled", whose semantic labels are those of relabelling.
+            recipe: name of the preset: "reference", which yields the published numbers; "paper",
+                the formulas as printed; or "relabelled", whose semantic labels are those of
+                relabelling.
             dataset: take ε², γ, T, α, β from the paper's table; None or a dataset that is not in
                 the table takes Cora's.
             changes: parameters by name; they win.

@@ -365,7 +365,7 @@ def activate(h: Tensor, kind: Activation) -> Tensor:
 
     ``"leaky-l1"`` (hidden) and ``"l1-relu"`` (output) are those behind the published numbers: the
     order matters: rows normalised before the ReLU have ‖z‖₁ ≤ 1, not = 1.
-    On ogbn-arxiv they are ``"relu-l1"`` and ``"l2-relu"``; that recipe divides the output by its L1
+    On ogbn-arxiv they are ``"relu-l1"`` and ``"l2-relu"``; that preset divides the output by its L1
     norm as well, which the L2 norm undoes. A zero row stays zero, with gradient 0.
     """
     match kind:

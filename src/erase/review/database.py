@@ -57,6 +57,10 @@ MIGRATIONS = (
 )
 
 
+class StoreError(EraseError):
+    """A database that cannot be written now; what was sent to it may be sent again."""
+
+
 def connect(path: str | Path) -> sqlite3.Connection:
     """Open a database of this version; make it, or bring it up to date."""
     try:
@@ -96,14 +100,14 @@ def _unusable(path: str | Path, error: Exception) -> EraseError:
 
 @contextmanager
 def database_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises in the block, on a full disk or a damaged file, into an EraseError.
+    """Turn what SQLite raises in the block, on a full disk or a damaged file, into a StoreError.
 
     What was acknowledged before stays stored.
     """
     try:
         yield
     except sqlite3.Error as error:
-        raise EraseError(
+        raise StoreError(
             "a review database that can be read and written",
             f"{str(path)!r}: {error}",
             "Check the disk and the rights of the file, or restore a copy of it.",

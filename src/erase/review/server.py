@@ -5,6 +5,7 @@ cannot read keeps it. Requests with a foreign Host or Origin are refused, bodies
 the Content-Security-Policy lets only the server's own script run.
 """
 
+import errno
 import secrets
 import socket
 import threading
@@ -31,6 +32,7 @@ from erase.audit.report.render import asset
 from erase.data.fields import well_formed
 from erase.data.files import csv_bytes, safe_cells
 from erase.errors import EraseError
+from erase.review.database import StoreError
 from erase.review.exports import Exports
 from erase.review.session import Session
 from erase.review.store import Choice
@@ -257,7 +259,11 @@ def make_app(
             Route("/api/reviewer", _taking(Reviewer, reviewer), methods=["POST"]),
             Route("/export/{name}", export),
         ],
-        exception_handlers={EraseError: _user_error, HTTPException: _http_error},
+        exception_handlers={
+            EraseError: _user_error,
+            StoreError: _store_error,
+            HTTPException: _http_error,
+        },
     )
     app.add_middleware(Guard, access=access)
     return app
@@ -318,14 +324,14 @@ def _listen(host: str, port: int | None) -> socket.socket:
     try:
         listener.bind((host, PORT if port is None else port))
     except OSError as error:
-        if port is None:
+        if port is None and error.errno in (errno.EADDRINUSE, errno.EACCES):
             listener.bind((host, 0))
         else:
             listener.close()
             raise EraseError(
                 "an address that is free",
-                f"{host}:{port} ({error.strerror})",
-                "Use another --port.",
+                f"{host}:{PORT if port is None else port} ({error.strerror})",
+                "Use another --port or --host.",
             ) from None
     listener.listen(128)
     return listener
@@ -436,6 +442,10 @@ def _refused(status: int, reason: str) -> JSONResponse:
 
 async def _user_error(request: Request, error: Exception) -> Response:
     return _refused(400, str(error))
+
+
+async def _store_error(request: Request, error: Exception) -> Response:
+    return _refused(503, str(error))  # the page keeps what it sent, and sends it again
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

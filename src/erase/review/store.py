@@ -35,14 +35,13 @@ from erase.random import numpy_stream
 from erase.review.database import (
     DECISION,
     LAST_NODE,
+    StoreError,
     check_contents,
     connect,
     database_errors,
     import_table,
     now,
 )
-
-ACTIONS = ("given", "suggested", "other", "unsure", "undo")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Choice:
 
     @property
     def action(self) -> str:
-        """What was done, one of `ACTIONS`."""
+        """What was done: "given", "suggested", "other" or "unsure"."""
         if self.label is None:
             return "unsure"
         if self.label == self.given:
@@ -110,6 +109,7 @@ class Reviews:
         if not self._is_table:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = connect(":memory:" if self._is_table else self.path)
+        self._file = self._file_now()
         try:
             with database_errors(self.path):
                 if self._is_table:
@@ -535,7 +535,21 @@ class Reviews:
     def _transaction(self) -> Iterator[None]:
         """Store all that the block writes, or nothing where it raises or the disk is full."""
         with self._lock, database_errors(self.path), self._connection:
+            if self._file_now() != self._file:  # what is written now would be lost with it
+                raise StoreError(
+                    f"the review database where it was, {str(self.path)!r}",
+                    "a file that was moved, deleted or replaced meanwhile",
+                    "Move it back, or stop the server and start it with the other file.",
+                )
             yield
+
+    def _file_now(self) -> tuple[int, int] | None:
+        """Return what identifies the file at the path, None where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _insert(self, rows: Iterable[tuple[Any, ...]]) -> int:
         marks = ", ".join("?" * (DECISION.count(",") + 1))

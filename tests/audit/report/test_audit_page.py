@@ -398,7 +398,7 @@ def test_a_large_map_places_the_rest_amid_its_sample(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(embedding, "_TSNE_SAMPLE", 40)
     mapped = []
 
-    def recorded(points: NDArray[np.float64], seed: int, angle: float) -> NDArray[np.float64]:
+    def recorded(points: NDArray[np.float64], *_: float) -> NDArray[np.float64]:
         mapped.append(points)
         return np.sin(9 * points[:, :2])  # any map will do
 

@@ -1,5 +1,6 @@
 """Smoothed features against loops and dense float64 matrices; their size, order and new graphs."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -511,3 +512,31 @@ def test_directions_give_what_scikit_learns_svd_gives(shape: tuple[int, int], sp
         sp.csr_matrix(x.numpy()) if sparse else x.numpy(), 10, transpose=False, random_state=0
     )
     np.testing.assert_allclose(full(reduce(given, 10)), u * sigma, atol=2e-4)
+
+
+def test_neighbours_are_not_held_while_features_are_smoothed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a million nodes they are 0.3 GB; the operator is made of them."""
+    found: list[weakref.ref[Tensor]] = []
+    held: list[bool] = []
+
+    def search(*given: Any, **options: Any) -> tuple[Tensor, Tensor]:
+        near, cosines = nearest_graph(*given, **options)
+        found.append(weakref.ref(near))
+        return near, cosines
+
+    def spread(*given: Any, **options: Any) -> Tensor:
+        held.append(found[-1]() is not None)
+        return propagate(*given, **options)
+
+    monkeypatch.setattr("erase.methods.relabelling.smoothing.neighbours.nearest_graph", search)
+    monkeypatch.setattr(smoothing, "propagate", spread)
+    x, edge_index = graph_of()
+    graph = Graph(edge_index, len(x))
+    smoother, _ = Smoother.fit(x, graph, 12, SMOOTHINGS)
+    for _, rows in smoother.apply(x, graph, last="near"):
+        held.append(any(each() is not None for each in found))
+        del rows
+    assert len(found) == 4
+    assert held == [False] * len(held)

@@ -50,7 +50,9 @@ def tsne_input(z: NDArray[np.floating]) -> Points:
     return principal_components(z, min(max(z.shape[1], 2), _TSNE_INPUT_WIDTH))[0]
 
 
-def tsne(points: Points, seed: int, angle: float = 0.5) -> Points:
+def tsne(
+    points: Points, seed: int, angle: float = 0.5, iterations: int = _TSNE_ITERATIONS
+) -> Points:
     """Return the t-SNE map [n, 2] of principal components [n, ≥ 2], started from the first two.
 
     Of fewer than five nodes, the first two components are the map.
@@ -59,6 +61,7 @@ def tsne(points: Points, seed: int, angle: float = 0.5) -> Points:
         points: as :func:`tsne_input` returns them.
         seed: of t-SNE.
         angle: of the Barnes–Hut approximation; the larger, the coarser and faster.
+        iterations: of t-SNE, 250 at least.
     """
     start = points[:, :2]
     if len(points) < _TSNE_FEWEST_NODES:
@@ -67,7 +70,7 @@ def tsne(points: Points, seed: int, angle: float = 0.5) -> Points:
         perplexity=min(30.0, (len(points) - 1) / 3),
         init=1e-4 * start / (start[:, 0].std() or 1.0),
         learning_rate="auto",
-        max_iter=_TSNE_ITERATIONS,
+        max_iter=iterations,
         angle=angle,
         random_state=int(numpy_stream(seed, "t-SNE").integers(2**31)),
     )

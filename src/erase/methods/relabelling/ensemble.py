@@ -1,6 +1,6 @@
 """Fit classifiers on smoothed features, calibrate them on held-out labels, and mix them.
 
-This does the work of :class:`erase.Relabelling`, where the method is explained, and of the recipe
+This does the work of :class:`erase.Relabelling`, where the method is explained, and of the preset
 "relabelled" of :class:`erase.ERASE`. :func:`fit_mixture` reads from top to bottom.
 """
 

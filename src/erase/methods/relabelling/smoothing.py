@@ -400,9 +400,12 @@ def _smoothed(
         reduced = columns.reduce(sought)
     for name, how in smoothings.items():  # nothing of one smoothing is held here during the next
         if how.steps:
-            near = neighbours.nearest_graph(sought, how.neighbours)
-            yield name, _spread(how, reduced, _operator(how, near, graph))
-            del near
+            # no name for the neighbours: they are a quarter of the memory, and S is made of them
+            operator = _operator(how, neighbours.nearest_graph(sought, how.neighbours), graph)
+            smoothed = _spread(how, reduced, operator)
+            del operator
+            yield name, smoothed
+            del smoothed
         else:
             yield name, reduced
 

@@ -62,10 +62,11 @@ async function flush() {
         complain(`Not stored: ${error.message}`);
         callbacks.get(key)?.(null);
       } else {
-        complain(error.status
+        complain(NOT_ADMITTED.includes(error.status)
           ? "The server was started again. Open the address that it printed in this tab: what you "
             + "decided is kept here, and sent then."
-          : "The server does not answer. What you decide is kept here and sent again.");
+          : `${error.status ? `Not stored yet: ${error.message}` : "The server does not answer."} `
+            + "What you decide is kept here and sent again.");
         await new Promise((done) => setTimeout(done, RETRY));
         continue;
       }

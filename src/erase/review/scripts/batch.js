@@ -78,10 +78,8 @@ function decideGroup(k) {
       return;
     }
     announce(`${counted(nodes.length, "label")} decided: ${className(k)}.`);
-    const gone = new Set(nodes);
-    nodes.forEach((node) => done.add(node));
-    waiting.splice(0, waiting.length, ...waiting.filter((item) => !gone.has(item.node)));
-    if (current && gone.has(current.node)) showNext();
+    drop(nodes);
+    otherTabs.postMessage(nodes);
     if (group) showGroup(group, true);
     poll();
   });

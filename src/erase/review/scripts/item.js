@@ -1,6 +1,7 @@
 // One label at a time: what is shown of it, and what is decided about it.
 
 const AHEAD = 10; // labels fetched before they are needed
+const otherTabs = new BroadcastChannel("decided"); // of this browser: they are given the same labels
 const waiting = [];
 const done = new Set(); // nodes decided on here; the server may not have stored the last ones yet
 let current = null;
@@ -25,6 +26,15 @@ async function fill(isFresh = false) {
   }
   isFilling = false;
   if (!current) showNext();
+}
+
+// Labels that were decided elsewhere: in a group, or in another tab.
+function drop(nodes) {
+  const gone = new Set(nodes);
+  gone.forEach((node) => done.add(node));
+  waiting.splice(0, waiting.length, ...waiting.filter(({ node }) => !gone.has(node)));
+  // a dialog that is open is about the label that is shown
+  if (current && gone.has(current.node) && !document.querySelector("dialog[open]")) showNext();
 }
 
 function showNext() {
@@ -131,6 +141,7 @@ function decide(k) {
   send("/api/decisions", { decisions: [decision] }, key);
   const words = k === null ? "unsure" : className(k);
   done.add(current.node);
+  otherTabs.postMessage([current.node]);
   countDecision(k);
   const name = names[0];
   showNext();

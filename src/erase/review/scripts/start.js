@@ -131,6 +131,7 @@ async function start() {
     });
   }
   document.addEventListener("keydown", onKey);
+  otherTabs.addEventListener("message", ({ data }) => drop(data));
   addEventListener("beforeunload", (event) => { if (outbox.length) event.preventDefault(); });
   setInterval(poll, POLL);
   if (review.reviewer) await fill();
