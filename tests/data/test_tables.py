@@ -245,12 +245,11 @@ def test_titles_that_nodes_share_are_no_names() -> None:
 
 @pytest.mark.parametrize("title", ["label", "split", "trusted"])
 def test_a_title_with_another_meaning_is_no_name(title: str) -> None:
-    nodes, edges = titled(size=range(30))
-    values = {"label": ["a", "b"], "split": ["train", "test"], "trusted": ["a", "b"]}[title]
-    nodes = nodes.assign(title=values * 15)[:3].assign(label=["a", "b", "a"])
-    nodes = nodes.assign(title=[values[0], values[1], ""])
-    task = NodeTask.from_tables(nodes, edges, **{title: "title"})
-    assert task.node_names == ("100", "101", "102")
+    nodes, edges = titled(count=6, size=range(6))
+    values = {"label": "abcabc", "split": ["train", "train", "test", "", "", ""], "trusted": "abc"}
+    words = [*values[title], *[""] * 6][:6]
+    task = NodeTask.from_tables(nodes.assign(title=words), edges, **{title: "title"})
+    assert task.node_names == tuple(map(str, range(100, 106)))
 
 
 def test_a_column_called_name_is_shown_and_a_note_says_that_it_is_no_text() -> None:

@@ -85,7 +85,9 @@ def _no_labels(data: Data) -> EraseError:
             "column or attribute that holds them: label=….",
             option="label",
         )
-    columns = [column["name"] for column in contract["columns"]] + list(contract["left_out"])
+    columns = field(data, "table_columns") or (
+        [column["name"] for column in contract["columns"]] + list(contract["left_out"])
+    )
     return EraseError(
         "labels in a column 'label' of the nodes table",
         f"the columns {', '.join(map(repr, columns[:20]))}",

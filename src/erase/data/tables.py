@@ -180,7 +180,9 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
     ends = torch.from_numpy(np.stack([_rows_of(ids, edges[end], end) for end in (source, target)]))
     weight, notes = _edge_weight(edges, options, source, target)
     frame = nodes.drop(columns=id).reset_index(drop=True)
-    return data_from_frame(frame, ids.tolist(), ends, weight, options, notes, id=id)
+    return data_from_frame(
+        frame, ids.tolist(), ends, weight, options, notes, id=id, columns=nodes.columns
+    )
 
 
 def _edge_weight(
@@ -258,11 +260,11 @@ def choose_column(
     usual: tuple[str, ...],
     place: int,
     option: str,
-    besides: Sequence[str] = (),
+    listed: "pd.Index[Any] | None" = None,
 ) -> str:
     """Return the column to read: `name` if given, else the first of the `usual`, else by place.
 
-    An error lists the columns, after those that the table has `besides`.
+    An error lists the columns that are `listed`; None: `columns`.
     """
     if name is None:
         by_place = columns[place] if place < len(columns) else usual[0]
@@ -277,7 +279,7 @@ def choose_column(
             )
         raise EraseError(
             f"a column {name!r}",
-            f"{[str(each) for each in (*besides, *columns)]}",
+            f"{[str(each) for each in (columns if listed is None else listed)]}",
             f"Add it, or name one of these: {option}=….",
             option=option,
         )
@@ -298,19 +300,32 @@ def data_from_frame(
     edge_weight: Tensor | None,
     options: TableOptions,
     notes: list[str],
+    *,
     id: str | None = None,
+    columns: "pd.Index[Any] | None" = None,
 ) -> Data:
-    """Return a graph from one row of attributes per node; `id`: the column that held the ids."""
-    besides = () if id is None else (id,)
+    """Return a graph from one row of attributes per node.
+
+    Args:
+        frame: the attributes.
+        ids: of the nodes.
+        edge_index: [2, E].
+        edge_weight: [E], or None.
+        options: what the columns are.
+        notes: on the edges.
+        id: the column that held the ids, if there was one.
+        columns: those of the whole table; None: of `frame`.
+    """
+    columns = frame.columns if columns is None else columns
     wanted = {"features": options.features or (), "text": options.text}
     wanted["name"] = () if options.name in (None, id) else (options.name,)
     for option in ("label", "trusted", "trusted_random"):
         column = getattr(options, option)
         wanted[option] = () if column == option else (column,)
     wanted = {key: () if options.is_remembered(key) else wanted[key] for key in wanted}
-    for option, columns in wanted.items():
-        for column in columns:
-            choose_column(frame.columns, column, (), 0, option, besides)
+    for option, names in wanted.items():
+        for column in names:
+            choose_column(frame.columns, column, (), 0, option, columns)
     data = Data(edge_index=edge_index, num_nodes=len(ids), node_ids=ids)
     if edge_weight is not None:
         data.edge_weight = edge_weight
@@ -336,6 +351,8 @@ def data_from_frame(
     if options.label in frame.columns:
         labels = label_column(frame[options.label])
         data.y = labels if labels.dtype.kind == "U" else to_tensor(labels)
+    else:
+        data.table_columns = [str(column) for column in columns]  # for an error without labels
     if options.trusted in frame.columns:
         data.trusted = trusted_cells(frame[options.trusted], frame.get(options.label))
         if options.trusted_random in frame.columns:

@@ -449,6 +449,11 @@ def _at(values: Tensor | None, places: Tensor) -> Tensor | None:
     return None if values is None else values[places]
 
 
+def columns_at_once(rows: int) -> int:
+    """Return how many columns of this length are propagated together."""
+    return max(1, _LABELS_AT_ONCE // max(rows, 1))
+
+
 def propagate(
     pattern: Pattern,
     values: Tensor,
@@ -475,7 +480,7 @@ def propagate(
             [0.2500]])
     """
     if labels.dim() == 2:
-        columns = max(1, _LABELS_AT_ONCE // max(labels.shape[0], 1))
+        columns = columns_at_once(labels.shape[0])
         if labels.shape[1] <= columns:
             return _propagate(pattern, values, labels, keep, steps, restart, bounded)
         spread = torch.empty_like(labels)

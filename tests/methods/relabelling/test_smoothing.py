@@ -25,7 +25,7 @@ from erase.methods.relabelling.smoothing import (
     join,
     singular_directions,
 )
-from erase.nn import neighbours
+from erase.nn import neighbours, sparse
 from erase.nn.neighbours import nearest_graph
 from erase.nn.sparse import Graph, propagate
 from erase.training.disk import OnDisk
@@ -530,7 +530,7 @@ def test_neighbours_are_not_held_while_features_are_smoothed(
         held.append(found[-1]() is not None)
         return propagate(*given, **options)
 
-    monkeypatch.setattr("erase.methods.relabelling.smoothing.neighbours.nearest_graph", search)
+    monkeypatch.setattr(neighbours, "nearest_graph", search)
     monkeypatch.setattr(smoothing, "propagate", spread)
     x, edge_index = graph_of()
     graph = Graph(edge_index, len(x))
@@ -540,3 +540,25 @@ def test_neighbours_are_not_held_while_features_are_smoothed(
         del rows
     assert len(found) == 4
     assert held == [False] * len(held)
+
+
+def test_large_features_of_another_graph_lie_in_files_and_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, edge_index = graph_of()
+    graph = Graph(edge_index, len(x))
+    smoother, _ = Smoother.fit(x, graph, 12, SMOOTHINGS)
+    usual = {name: rows.clone() for name, rows in smoother.apply(x, graph, last="near")}
+    files: list[tuple[int, ...]] = []
+
+    class Noted(OnDisk):
+        def __init__(self, *shape: int) -> None:
+            files.append(shape)
+            super().__init__(*shape)
+
+    monkeypatch.setattr(smoothing, "OnDisk", Noted)
+    monkeypatch.setattr(smoothing, "_LARGE", 0)
+    monkeypatch.setattr(sparse, "_LABELS_AT_ONCE", 5 * len(x))  # columns in parts of five
+    for name, rows in smoother.apply(x, graph, last="near"):
+        torch.testing.assert_close(rows.contiguous(), usual[name], atol=0, rtol=0)
+    assert files == [(12, len(x))]  # of "far" alone: "near" is the last

@@ -520,7 +520,8 @@ def apply_mixture(
     for name, smoothed in smoother.apply(x, graph, last=main):
         for start in range(0, len(smoothed), NODES_AT_ONCE):
             rows = slice(start, start + NODES_AT_ONCE)
-            own = smoother.centre(name, smoothed[rows])
+            own = smoother.centre(name, smoothed[rows].contiguous())
+            leave_memory(smoothed)
             for candidate in members[name]:
                 share = float(tensors[f"evidence/{candidate}"])
                 if share == 0:

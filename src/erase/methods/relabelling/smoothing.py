@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 from erase.nn import neighbours
 from erase.nn.encoders import take_rows
 from erase.nn.precision import full_float32
-from erase.nn.sparse import Graph, Pattern, propagate
+from erase.nn.sparse import Graph, Pattern, columns_at_once, propagate
 from erase.training.chunks import NODES_AT_ONCE
 from erase.training.disk import OnDisk, leave_memory
 from erase.training.processes import add_up, count, gather_columns, gather_rows, own_stretch
@@ -347,8 +347,8 @@ class Smoother:
     def apply(self, x: Tensor, graph: Graph, last: str) -> Iterator[tuple[str, Tensor]]:
         """Yield the smoothed features [N, d] of another graph with their names, not yet centred.
 
-        They are computed one after the other, so that they need not all be held. Only the `last`
-        ones may be written to.
+        They are computed one after the other, so that they need not all be held; large ones lie in
+        a file, column by column, except for the `last`. Only these may be written to.
 
         Args:
             x: [N, F], dense or CSR; in memory, or in a file and read some rows at a time.
@@ -357,7 +357,7 @@ class Smoother:
         """
         names = [name for name in self.smoothings if name != last]
         ordered = {name: self.smoothings[name] for name in (*names, last)}
-        return _smoothed(self.map, x, graph, ordered)
+        return _smoothed(self.map, x, graph, ordered, in_memory=last)
 
     def centre(self, name: str, rows: Tensor) -> Tensor:
         """Subtract the mean row, and scale rows to length 1; a row that is the mean stays zero."""
@@ -386,13 +386,17 @@ def _changing_last(smoothings: Mapping[str, Smoothing]) -> dict[str, Smoothing]:
 
 
 def _smoothed(
-    columns: FeatureMap, x: Tensor, graph: Graph, smoothings: Mapping[str, Smoothing]
+    columns: FeatureMap,
+    x: Tensor,
+    graph: Graph,
+    smoothings: Mapping[str, Smoothing],
+    in_memory: str | None = None,
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield personalised PageRank of the reduced features over S, see :func:`join`, by name.
 
     Similar nodes are searched by the weighted features where these are sparse and few enough for
     an exact search, by the reduced ones otherwise. Features without smoothing are the reduced ones
-    themselves.
+    themselves. With `in_memory`, large results of other names lie in files.
     """
     sought = _sought(columns, x)
     reduced = sought
@@ -402,7 +406,9 @@ def _smoothed(
         if how.steps:
             # no name for the neighbours: they are a quarter of the memory, and S is made of them
             operator = _operator(how, neighbours.nearest_graph(sought, how.neighbours), graph)
-            smoothed = _spread(how, reduced, operator)
+            large = reduced.nbytes > _LARGE and reduced.device.type == "cpu"
+            on_disk = large and in_memory not in (None, name)
+            smoothed = (_spread_to_file if on_disk else _spread)(how, reduced, operator)
             del operator
             yield name, smoothed
             del smoothed
@@ -497,3 +503,15 @@ def _spread(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -
     return propagate(
         *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
     )
+
+
+def _spread_to_file(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -> Tensor:
+    """Return what :func:`_spread` does, as a view of a file that has one column after the other."""
+    n, width = reduced.shape
+    file = OnDisk(width, n)
+    size = columns_at_once(n)
+    for k in range(0, width, size):
+        some = _spread(how, reduced[:, k : k + size].contiguous(), operator)
+        file.tensor[k : k + size] = some.T
+        file.leave_memory()
+    return file.tensor.T
