@@ -106,9 +106,9 @@ def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contr
     given = np.where(rng.random(n) < 0.1, rng.integers(k, size=n), said)  # repeats the features
 
     def noise(contradicted: float) -> FeatureNoise:
-        named = np.where(rng.random(n) < 0.25, rng.integers(k, size=n), said)
+        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), said)
         graph = 0.05 + 0.8 * np.eye(k)[named]
-        weaker = 0.12 + 0.52 * np.eye(k)[said]  # features that know a little more than the graph
+        weaker = 0.15 + 0.4 * np.eye(k)[said]  # features that know a little more than the graph
         against = rng.random(n) < contradicted
         around = np.where(
             against[:, None], right_by((given + 1) % k, 0.97, k), right_by(given, 1.0, k)
@@ -124,7 +124,7 @@ def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contr
     assert 0.9 < many.graph_share < 0.96, many
     assert max(few.label_weight, many.label_weight) < 3
     assert few.probability == 0
-    assert many.probability == 1
+    assert many.probability > 0.9
 
 
 @pytest.mark.parametrize("probability", [0.3, 0.7])

@@ -29,7 +29,7 @@ Classes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Limit:
-    """A value below which something is taken to be so: surely 3 widths below, surely not 3 above."""
+    """A value below which something holds: for sure 3 widths below, surely not 3 above."""
 
     middle: float
     width: float
@@ -39,9 +39,9 @@ class _Limit:
 
 
 # Chosen on draws 100 to 119 of Cora, CiteSeer, PubMed, Computers, CS and Debian with all nodes
-# labelled. Annotator noise at 30 %: label weight 0.4 to 3.0, graph share 0.4 to 0.95, 0 to 4 % wrong
-# by class, 19 to 46 points more by both opinions. Clean labels: label weight 2.8 or more, graph
-# share 0.94 or more, and where it is below 0.98, 7 to 14 points more by both. Symmetric and
+# labelled. Annotator noise at 30 %: label weight 0.4 to 3.0, graph share 0.4 to 0.95, 0 to 4 %
+# wrong by class, 19 to 46 points more by both opinions. Clean labels: label weight 2.8 or more,
+# graph share 0.94 or more, and where it is below 0.98, 7 to 14 points more by both. Symmetric and
 # asymmetric noise of 10 and 30 %: 8 % or more wrong by class.
 _LABEL_WEIGHT = _Limit(3.2, 0.05)
 _LOG_BY_CLASS = _Limit(np.log(0.07), 0.12)

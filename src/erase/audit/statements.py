@@ -39,7 +39,7 @@ def false_alarms(decision: Decision) -> str:
 
 
 def is_bound(decision: Decision) -> bool:
-    """Return whether estimates are lower bounds, since mistakes follow the features or may do so."""
+    """Return whether estimates are lower bounds: mistakes follow the features, or may do so."""
     return decision.assumption in (FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES)
 
 

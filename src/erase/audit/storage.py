@@ -88,7 +88,7 @@ def load_audit(path: StrPath) -> Audit:
 
 def _feature_noise(metadata: dict[str, Any]) -> dict[str, Any] | None:
     """Return the fields of `FeatureNoise`; version 0.2 knew no probability, only what was so."""
-    noise = metadata["feature_noise"]
+    noise: dict[str, Any] | None = metadata["feature_noise"]
     if noise is None or "probability" in noise:
         return noise
     return noise | {"probability": float(noise["label_weight"] < 3 and noise["graph_share"] < 0.9)}
