@@ -105,7 +105,7 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
         noise_rate=Estimate(noise, 0.8 * noise, 1.3 * noise),
         at_least=Estimate(0.8 * noise, 0.7 * noise, noise),
         assumption=IGNORES_FEATURES,
-        feature_noise=FeatureNoise(4.5, 0.2, 1.2),
+        feature_noise=FeatureNoise(4.5, 0.2, 1.2, 0.0),
         agreement=Agreement(0.72, 0.11, 0.65, 0.05, 0.64),
         transition=transition,
         transition_low=0.7 * transition,

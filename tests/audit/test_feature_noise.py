@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from erase.audit.decision import FOLLOWS_FEATURES, IGNORES_FEATURES, decide
+from erase.audit import decision as decisions
+from erase.audit.decision import (
+    FOLLOWS_FEATURES,
+    IGNORES_FEATURES,
+    MAY_FOLLOW_FEATURES,
+    Estimate,
+    decide,
+)
 from erase.audit.feature_noise import (
+    FeatureNoise,
     find_feature_noise,
     joint_posterior,
     level_posterior,
@@ -35,11 +43,12 @@ def test_the_mistakes_of_an_annotator_are_recognised(seed: int) -> None:
     0.24, in 13 and in none. The lower bound was below the true share in all 60.
     """
     true, given, opinions = witnessed("annotator", seed)
-    noise = find_feature_noise(given, opinions)
-    assert noise is not None
-    assert noise.is_present
     assert opinions.smoothed is not None
     found = decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+    noise = found.feature_noise
+    assert noise is not None
+    assert noise.is_present
+    assert noise.is_certain
     assert found.assumption == FOLLOWS_FEATURES
     wrong = given != true
     assert found.at_least.low <= found.at_least.value <= wrong.mean()
@@ -51,10 +60,10 @@ def test_the_mistakes_of_an_annotator_are_recognised(seed: int) -> None:
 @pytest.mark.parametrize("noise", [None, "symmetric"])
 def test_other_mistakes_do_not_follow_the_features(noise: str | None) -> None:
     true, given, opinions = witnessed(noise)
-    found = find_feature_noise(given, opinions)
-    assert found is None or not found.is_present
     assert opinions.smoothed is not None
     decision = decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+    found = decision.feature_noise
+    assert found is None or found.probability == 0
     assert decision.assumption == IGNORES_FEATURES
     assert decision.at_least.value <= np.mean(given != true) + 0.01
 
@@ -62,11 +71,91 @@ def test_other_mistakes_do_not_follow_the_features(noise: str | None) -> None:
 def test_it_cannot_be_told_without_features_with_few_labels_or_with_useless_features() -> None:
     given = np.arange(120) % 3
     sure, even = 0.05 + 0.85 * np.eye(3)[given], np.full((120, 3), 1 / 3)
-    assert find_feature_noise(given, Witnesses(sure, sure, sure, sure)) is not None
-    assert find_feature_noise(given, Witnesses(None, None, sure, sure)) is None
-    assert find_feature_noise(given, Witnesses(even, even, sure, sure)) is None
+    assert find_feature_noise(given, Witnesses(sure, sure, sure, sure), sure) is not None
+    assert find_feature_noise(given, Witnesses(None, None, sure, sure), sure) is None
+    assert find_feature_noise(given, Witnesses(even, even, sure, sure), sure) is None
     few = np.arange(120) < 99
-    assert find_feature_noise(given[few], Witnesses(sure, sure, sure, sure).rows(few)) is None
+    known = Witnesses(sure, sure, sure, sure).rows(few)
+    assert find_feature_noise(given[few], known, sure[few]) is None
+
+
+def right_by(given: Classes, share: float, num_classes: int) -> Floats:
+    """Return posteriors [n, K] by which that share of the labels is right."""
+    other = (1 - share) / (num_classes - 1)
+    return np.where(np.eye(num_classes)[given] > 0, share, other)
+
+
+def test_mistakes_that_a_model_by_class_finds_do_not_follow_the_features() -> None:
+    _, given, opinions = witnessed("annotator")
+    found = [
+        find_feature_noise(given, opinions, right_by(given, 1 - wrong, 4))
+        for wrong in (0.0, 0.02, 0.06, 0.07, 0.08, 0.12, 0.3)
+    ]
+    probabilities = [noise.probability for noise in found if noise is not None]
+    assert probabilities[:2] == [1, 1]
+    assert probabilities[-2:] == [0, 0]
+    assert 0 < probabilities[4] < probabilities[3] < probabilities[2] < 1
+    assert probabilities[3] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contradicts() -> None:
+    """Such graphs are those of Debian with annotator noise, and CS and PubMed without noise."""
+    rng = np.random.default_rng(0)
+    n, k = 4000, 4
+    said = rng.integers(k, size=n)
+    given = np.where(rng.random(n) < 0.1, rng.integers(k, size=n), said)  # repeats the features
+
+    def noise(contradicted: float) -> FeatureNoise:
+        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), said)
+        graph = 0.05 + 0.8 * np.eye(k)[named]
+        weaker = 0.15 + 0.4 * np.eye(k)[said]  # features that know a little more than the graph
+        against = rng.random(n) < contradicted
+        around = np.where(
+            against[:, None], right_by((given + 1) % k, 0.97, k), right_by(given, 1.0, k)
+        )
+        found = find_feature_noise(
+            given, Witnesses(weaker, around, graph, around**2), right_by(given, 0.99, k)
+        )
+        assert found is not None
+        return found
+
+    few, many = noise(0.05), noise(0.3)
+    assert 0.9 < few.graph_share < 0.96, few
+    assert 0.9 < many.graph_share < 0.96, many
+    assert max(few.label_weight, many.label_weight) < 3
+    assert few.probability == 0
+    assert many.probability > 0.9
+
+
+@pytest.mark.parametrize("probability", [0.3, 0.7])
+def test_where_mistakes_may_follow_the_features_the_decision_lies_between(
+    probability: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, given, opinions = witnessed("annotator")
+    assert opinions.smoothed is not None
+
+    def decided(probability: float) -> decisions.Decision:
+        noise = FeatureNoise(2.9, 0.2, 0.96, probability)
+        monkeypatch.setattr(decisions, "find_feature_noise", lambda *_: noise)
+        assert opinions.smoothed is not None
+        return decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+
+    one, two, found = decided(0.0), decided(1.0), decided(probability)
+    assert one.assumption == IGNORES_FEATURES
+    assert two.assumption == FOLLOWS_FEATURES
+    assert found.assumption == MAY_FOLLOW_FEATURES
+
+    def between(low: Floats, high: Floats) -> Floats:
+        return (1 - probability) * low + probability * high
+
+    np.testing.assert_allclose(found.posterior, between(one.posterior, two.posterior))
+    np.testing.assert_allclose(found.transition, between(one.transition, two.transition))
+    for name in ("noise_rate", "at_least"):
+        ends = [getattr(each, name) for each in (one, two, found)]
+        assert all(isinstance(each, Estimate) for each in ends)
+        low, high, mean = (np.array([e.low, e.value, e.high]) for e in ends)
+        np.testing.assert_allclose(mean, between(low, high))
+    assert one.is_issue.sum() <= found.is_issue.sum() <= two.is_issue.sum()
 
 
 def drawn(n: int = 300) -> tuple[Classes, Floats, Floats]:

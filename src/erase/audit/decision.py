@@ -5,7 +5,7 @@ fitted to all labels, its uncertainty is measured, and labels are flagged. Befor
 probabilities must predict the given labels better than chance: see :func:`agreement`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from erase.audit.feature_noise import (
     joint_posterior,
     level_posterior,
     weigh_label,
+    wrong_share,
 )
 from erase.audit.witnesses import Witnesses, pool
 from erase.errors import EraseError
@@ -40,6 +41,7 @@ Classes = NDArray[np.int64]
 CANNOT_TELL = "can't tell"
 IGNORES_FEATURES = "mistakes depend on the class of a node, not on its features"
 FOLLOWS_FEATURES = "mistakes follow the features, and neighbours make others"
+MAY_FOLLOW_FEATURES = "mistakes may follow the features or depend on the class of a node alone"
 
 _FOLDS, _WEIGHED = 5, 5_000  # labels that suffice to weight the noise models
 # For probabilities that a method has corrected for noise. Their power τ is about (1 − rate)^-1.5:
@@ -173,7 +175,8 @@ def decide(
 
     With witnesses, `proba` is pooled with what the graph says. Where mistakes follow the features
     (:mod:`erase.audit.feature_noise`), features and graph are two opinions of which neither knows
-    the label, and decide what the label is worth.
+    the label, and decide what the label is worth. Where they may, the decision is the mean of both,
+    weighted by the probability that they do.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -193,20 +196,13 @@ def decide(
         parts = [proba[checkable], seen.graph]
         pooled[checkable] = pool(parts, given[checkable], seed, keep_confidence=True)
     known = agreement(given[checkable], pooled[checkable])
-    noise = None if seen is None else find_feature_noise(given[checkable], seen)
+    own, model, noise = _explained(given[checkable], pooled[checkable], seen, seed, corrected)
     posterior = np.empty_like(proba)
-    if noise is not None and noise.is_present and seen is not None:
-        own, model = _two_opinions(given[checkable], seen, seed)
-    else:
-        least = 0.0 if seen is None else contradicted_share(given[checkable], seen)
-        own, model = _one_opinion(given[checkable], pooled[checkable], seed, corrected, least)
     posterior[checkable] = own
     posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
     quality = posterior[np.arange(len(given)), given]
     is_issue, verdict = verdicts(given, posterior, max_false_alarms)
     rate, at_least = model.rate, model.at_least
-    if seen is not None and noise is not None and not model.follows_features:
-        at_least = _smaller(at_least, _independent_share(given[checkable], seen))
     if not known.is_informative:
         is_issue, verdict = np.zeros_like(is_issue), np.full_like(verdict, CANNOT_TELL)
         rate, at_least = Estimate(rate.value, 0.0, 1.0), Estimate(0.0, 0.0, 1.0)
@@ -218,7 +214,7 @@ def decide(
         verdict=verdict,
         noise_rate=rate,
         at_least=at_least,
-        assumption=FOLLOWS_FEATURES if model.follows_features else IGNORES_FEATURES,
+        assumption=_assumption(noise),
         feature_noise=noise,
         agreement=known,
         transition=model.transition,
@@ -238,33 +234,78 @@ class _NoiseModel:
     transition: Floats
     transition_low: Floats
     transition_high: Floats
-    follows_features: bool
+
+    def mixed(self, other: "_NoiseModel", share: float) -> "_NoiseModel":
+        """Return the mean of two models, in which the other has a share in [0, 1]."""
+
+        def mean(one: Any, two: Any) -> Any:
+            if isinstance(one, Estimate):
+                ends = zip(astuple(one), astuple(two), strict=True)
+                return Estimate(*(mean(*pair) for pair in ends))
+            return (1 - share) * one + share * two
+
+        names = [field.name for field in fields(self)]
+        return _NoiseModel(*(mean(getattr(self, name), getattr(other, name)) for name in names))
 
 
-def _one_opinion(
-    given: Classes, proba: Floats, seed: int, corrected: bool, least: float
-) -> tuple[Floats, _NoiseModel]:
-    """Return posteriors [n, K] for noise that depends on the class alone, and the noise.
+def _explained(
+    given: Classes, proba: Floats, witnesses: Witnesses | None, seed: int, corrected: bool
+) -> tuple[Floats, _NoiseModel, FeatureNoise | None]:
+    """Return posteriors [n, K], the noise, and whether it follows the features.
 
     Args:
         given: [n] classes.
         proba: [n, K].
+        witnesses: of the same labels.
         seed: of folds and resamples.
         corrected: whether `proba` are corrected for noise.
-        least: a share of labels that are wrong at least.
     """
+    least = 0.0 if witnesses is None else contradicted_share(given, witnesses)
     calibration = _calibrated(given, proba, seed, corrected, least)
     posterior = calibration.posterior(given, proba)
+    noise = None if witnesses is None else find_feature_noise(given, witnesses, posterior)
+    if noise is None or witnesses is None:
+        return posterior, _noise_by_class(given, proba, calibration, seed), None
+    share, bound = noise.probability, _independent_share(given, witnesses)
+    found = []
+    if share < 1:
+        model = _noise_by_class(given, proba, calibration, seed)
+        found.append((posterior, replace(model, at_least=_smaller(model.at_least, bound))))
+    if share > 0:
+        found.append(_two_opinions(given, witnesses, bound, seed))
+    if len(found) == 1:
+        return *found[0], noise
+    (one, by_class), (two, by_both) = found
+    return (1 - share) * one + share * two, by_class.mixed(by_both, share), noise
+
+
+def _assumption(noise: FeatureNoise | None) -> str:
+    """Return what an estimate rests on."""
+    if noise is None or noise.probability == 0:
+        return IGNORES_FEATURES
+    return FOLLOWS_FEATURES if noise.is_certain else MAY_FOLLOW_FEATURES
+
+
+def _noise_by_class(
+    given: Classes, proba: Floats, calibration: Calibration, seed: int
+) -> _NoiseModel:
+    """Return the noise if it depends on the class alone.
+
+    Args:
+        given: [n] classes.
+        proba: [n, K].
+        calibration: of `proba`.
+        seed: of resamples.
+    """
     rates, transitions = _resampled(given, proba, calibration, seed)
-    rate = min(max(0.0, float(1 - posterior[np.arange(len(given)), given].mean())), 1.0)
+    rate = min(max(0.0, wrong_share(given, calibration.posterior(given, proba))), 1.0)
     low, high = _rate_interval(rate, rates, len(given))
     fewest, most = _count_interval(low, len(given))
-    return posterior, _NoiseModel(
+    return _NoiseModel(
         Estimate(rate, low, high),
         Estimate(low, min(low, fewest), max(rate, most)),
         calibration.transition,
         *_interval_of(transitions),
-        False,
     )
 
 
@@ -292,28 +333,32 @@ def _unchecked(given: Classes, proba: Floats, rate: Estimate, labels: int) -> Fl
     return posterior
 
 
-def _two_opinions(given: Classes, witnesses: Witnesses, seed: int) -> tuple[Floats, _NoiseModel]:
+def _two_opinions(
+    given: Classes, witnesses: Witnesses, bound: Estimate, seed: int
+) -> tuple[Floats, _NoiseModel]:
     """Return posteriors [n, K] for noise that follows the features, and the noise.
 
     How many labels are wrong remains unknown: where features and neighbours err together, no label
     looks wrong. So the interval of the rate has no upper end.
+
+    Args:
+        given: [n] classes.
+        witnesses: of the same labels.
+        bound: of the share of wrong labels, from below.
+        seed: of resamples.
     """
-    smoothed = witnesses.smoothed if witnesses.smoothed is not None else witnesses.graph
     n = len(given)
-    posterior = level_posterior(given, smoothed, witnesses.around)
-    at_least = _independent_share(given, witnesses)
-    rate = max(float(1 - posterior[np.arange(n), given].mean()), at_least.value)
+    posterior = level_posterior(given, witnesses.near_graph, witnesses.around)
     stream = numpy_stream(seed, "resampled labels")
     drawn = [
         transition_of(given, posterior, stream.multinomial(n, np.full(n, 1 / n)))
         for _ in range(_RESAMPLES)
     ]
     return posterior, _NoiseModel(
-        Estimate(rate, at_least.low, 1.0),
-        at_least,
+        Estimate(max(wrong_share(given, posterior), bound.value), bound.low, 1.0),
+        bound,
         transition_of(given, posterior, np.ones(n)),
         *_interval_of(np.stack(drawn)),
-        True,
     )
 
 

@@ -192,9 +192,10 @@ def _doubts(task: NodeTask, decision: Decision) -> list[str]:
     """Return what limits the audit, in sentences."""
     notes = []
     noise = decision.feature_noise
-    if decision.agreement.is_informative and noise is not None and noise.is_present:
+    if decision.agreement.is_informative and noise is not None and noise.probability > 0:
+        follow = "follow" if noise.is_certain else "may follow"
         notes.append(
-            "Mistakes follow the features: models that read features repeat them, so some wrong "
+            f"Mistakes {follow} the features: models that read features repeat them, so some wrong "
             "labels look right."
         )
     if decision.confirmed and task.trusted_random is None:

@@ -2,7 +2,13 @@
 
 import shlex
 
-from erase.audit.decision import FOLLOWS_FEATURES, Agreement, Decision, Estimate
+from erase.audit.decision import (
+    FOLLOWS_FEATURES,
+    MAY_FOLLOW_FEATURES,
+    Agreement,
+    Decision,
+    Estimate,
+)
 
 TO_CONFIRM = 50  # labels whose share of errors is known to about 10 points
 
@@ -29,7 +35,12 @@ def false_alarms(decision: Decision) -> str:
     It is a lower bound where it rests on neighbours that make other mistakes.
     """
     words = f"{decision.expected_false_alarms:.0%}"
-    return f"at least {words}" if decision.assumption == FOLLOWS_FEATURES else words
+    return f"at least {words}" if is_bound(decision) else words
+
+
+def is_bound(decision: Decision) -> bool:
+    """Return whether estimates are lower bounds: mistakes follow the features, or may do so."""
+    return decision.assumption in (FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES)
 
 
 def wrong_share_sentences(decision: Decision, graph: object = None) -> list[str]:
@@ -51,8 +62,9 @@ def wrong_share_sentences(decision: Decision, graph: object = None) -> list[str]
     if decision.confirmed:
         return [f"{first}, by {decision.confirmed} labels that a person confirmed or corrected."]
     about = f"about {decision.noise_rate.value:.1%}"
-    if decision.assumption == FOLLOWS_FEATURES:
-        second = f"Mistakes follow the features: {about}, and the upper end is not known."
+    if is_bound(decision):
+        verb = "follow" if decision.assumption == FOLLOWS_FEATURES else "may follow"
+        second = f"Mistakes {verb} the features: {about}, and the upper end is not known."
     else:
         second = f"If mistakes ignore the features: {about}."
     return [f"{first}.", second, advice]

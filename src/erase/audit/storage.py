@@ -86,6 +86,14 @@ def load_audit(path: StrPath) -> Audit:
         return _from_file(tensors, metadata)
 
 
+def _feature_noise(metadata: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of `FeatureNoise`; version 0.2 knew no probability, only what was so."""
+    noise: dict[str, Any] | None = metadata["feature_noise"]
+    if noise is None or "probability" in noise:
+        return noise
+    return noise | {"probability": float(noise["label_weight"] < 3 and noise["graph_share"] < 0.9)}
+
+
 def _from_file(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Audit:
     lists: dict[str, Any] = {name: _unpack(tensors.pop(name)) for name in _LISTS}
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
@@ -95,7 +103,7 @@ def _from_file(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Audit:
         "noise_rate": convert(metadata["noise_rate"], Estimate),
         "at_least": convert(metadata["at_least"], Estimate),
         "assumption": convert(metadata["assumption"], str),
-        "feature_noise": convert(metadata["feature_noise"], FeatureNoise | None),
+        "feature_noise": convert(_feature_noise(metadata), FeatureNoise | None),
         "agreement": convert(metadata["agreement"], Agreement),
         "expected_false_alarms": convert(metadata["expected_false_alarms"], float),
         "threshold": convert(metadata["threshold"], float),

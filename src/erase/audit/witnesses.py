@@ -62,6 +62,11 @@ class Witnesses:
     around: Floats
     coverage: float = 1.0
 
+    @property
+    def near_graph(self) -> Floats:
+        """Smoothed features [n, K], or the graph where there are no features."""
+        return self.graph if self.smoothed is None else self.smoothed
+
     def rows(self, chosen: NDArray[np.bool_]) -> "Witnesses":
         """Return the chosen ones of the n nodes."""
         features, smoothed = (

@@ -15,7 +15,7 @@ from sklearn.metrics import (
 from torch_geometric.data import Data
 
 from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, Audit, Decision, OutOfFold, audit_params
-from erase.audit.decision import FOLLOWS_FEATURES, decide
+from erase.audit.decision import decide
 from erase.audit.detectors import Detection
 from erase.audit.witnesses import gather
 from erase.bench.records import Cell
@@ -183,8 +183,8 @@ def score_detection(
     many are flagged; and of the audit ``noise_rate``, its estimate, ``noise_rate_low`` and
     ``noise_rate_high``, its interval, ``noise_rate_error``, the estimate less the true share,
     ``at_least``, the stated lower bound, ``bound_holds``, whether the true share is not below it,
-    ``bound_share``, the bound divided by the true share, and ``follows_features``, whether the
-    audit takes the noise for one that follows the features.
+    ``bound_share``, the bound divided by the true share, and ``follows_features``, how
+    far the audit takes the noise for one that follows the features.
     """
     truth, _, _ = encode_labels(clean)
     labelled = out_of_fold.given >= 0
@@ -207,12 +207,12 @@ def score_detection(
             witnesses=witnesses,
             corrected=METHODS[setup.model.method].corrects_noise,
         )
-        rate = found.noise_rate
+        rate, noise = found.noise_rate, found.feature_noise
         scores |= {
             "at_least": found.at_least.value,
             "at_least_low": found.at_least.low,
             "bound_holds": float(found.at_least.value <= wrong.mean()),
-            "follows_features": float(found.assumption == FOLLOWS_FEATURES),
+            "follows_features": 0.0 if noise is None else noise.probability,
             "noise_rate": rate.value,
             "noise_rate_low": rate.low,
             "noise_rate_high": rate.high,

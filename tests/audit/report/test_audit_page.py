@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.decision import FOLLOWS_FEATURES
+from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES
 from erase.audit.feature_noise import FeatureNoise
 from erase.audit.report import audit_data, audit_page, embedding, projection
 from erase.audit.report.audit_page import expected_errors, write_audit_page
@@ -243,12 +243,19 @@ def test_the_page_says_what_the_share_rests_on(audit: Audit) -> None:
     follows = replace(
         audit.decision,
         assumption=FOLLOWS_FEATURES,
-        feature_noise=FeatureNoise(1.5, 0.2, 0.5),
+        feature_noise=FeatureNoise(1.5, 0.2, 0.5, 1.0),
         expected_false_alarms=0.07,
     )
     text = words(audit_page.audit_page(replace(audit, decision=follows)))
     assert "Mistakes follow the features: about 15.0%, and the upper end is not known." in text
     assert "Here the labels repeat the features more than they fit the graph" in text
+    assert "At least 7% false alarms are expected; you allowed 20%." in text
+    between = replace(
+        follows, assumption=MAY_FOLLOW_FEATURES, feature_noise=FeatureNoise(2.9, 0.2, 0.96, 0.7)
+    )
+    text = words(audit_page.audit_page(replace(audit, decision=between)))
+    assert "Mistakes may follow the features: about 15.0%, and the upper end is not known." in text
+    assert "so mistakes may follow the features; each chance is the mean" in text
     assert "At least 7% false alarms are expected; you allowed 20%." in text
     confirmed = replace(audit.decision, confirmed=50)
     text = words(audit_page.audit_page(replace(audit, decision=confirmed)))

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from erase.audit import Audit, Decision
-from erase.audit.decision import FOLLOWS_FEATURES
 from erase.audit.report.audit_data import page_data
 from erase.audit.report.palette import class_marks
 from erase.audit.report.render import render, write_page
-from erase.audit.statements import headline, wrong_share_sentences
+from erase.audit.statements import headline, is_bound, wrong_share_sentences
 from erase.data.files import StrPath
 
 _PAIRS = 8  # confusions in words
@@ -46,7 +45,8 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         "rate": decision.noise_rate,
         "confirmed": decision.confirmed,
         "follows_features": noise is not None and noise.is_present,
-        "is_bound": decision.assumption == FOLLOWS_FEATURES,
+        "may_follow_features": noise is not None and not noise.is_certain,
+        "is_bound": is_bound(decision),
         "known": wrong_share_sentences(decision, settings.get("graph")),
         "flagged": int(flagged.sum()),
         "wrong": int((flagged & (decision.verdict == "wrong")).sum()),
