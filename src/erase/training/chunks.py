@@ -49,8 +49,16 @@ def output_of_all(encoder: Encoder, hidden: Tensor, graph: Graph) -> Tensor:
 def messages_of_all(layer: Layer, x: ReadRows, graph: Graph, size: int) -> Messages:
     """Return the messages of a first layer for all nodes, read `size` nodes at a time."""
     nodes = torch.arange(graph.num_nodes, device=graph.edge_index.device)
-    parts = [layer.message(x(some)) for some in nodes.split(size)]
-    return tuple(torch.cat(part, 1) for part in zip(*parts, strict=True))
+    messages: Messages = ()
+    for some in nodes.split(size):
+        parts = layer.message(x(some))
+        if not messages:  # filled in place: parts put together at the end would be held twice
+            shapes = [(part.shape[0], graph.num_nodes, *part.shape[2:]) for part in parts]
+            messages = tuple(map(torch.Tensor.new_empty, parts, shapes))
+        start = int(some[0])
+        for whole, part in zip(messages, parts, strict=True):
+            whole[:, start : start + len(some)] = part
+    return messages
 
 
 def in_chunks(work: Callable[[Graph], Tensor], graph: Graph, size: int) -> Tensor:
