@@ -105,7 +105,7 @@ def test_the_examples_of_the_methods_page_run(communities: Data) -> None:
     scope: dict[str, Any] = {"__name__": "page", "graph": communities}
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     for _, content in blocks(page, "python"):
-        exec(compile(content, "exec"), scope)
+        exec(compile(content, "methods.md", "exec"), scope)
     assert scope["model"].score(communities) > 0.8
     assert float(scope["loss"].detach()) < 0
 
