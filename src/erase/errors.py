@@ -45,6 +45,17 @@ class EraseError(ValueError):
         return flag.replace(f"{self.option}=", f"{option} ")
 
 
+def shown(value: object) -> str:
+    """Return a value for an error, a huge number by its size: Python refuses to write those out.
+
+    >>> shown("a"), shown(2**64), shown(10**5000)
+    ("'a'", '18446744073709551616', 'a number of 16610 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)
+
+
 def is_memory_error(error: BaseException) -> bool:
     """Return whether an allocation failed: torch raises RuntimeErrors then."""
     words = r"allocate|not enough memory|out of memory|overflow"

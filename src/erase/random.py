@@ -9,13 +9,13 @@ import zlib
 import numpy as np
 import torch
 
-from erase.errors import EraseError
+from erase.errors import EraseError, shown
 
 
 def _sequence(seed: int, purpose: str) -> np.random.SeedSequence:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
         raise EraseError(
-            "a seed that is a whole number from 0 to 2^63 - 1", repr(seed)[:50], "Pass seed=0, …"
+            "a seed that is a whole number from 0 to 2^63 - 1", shown(seed)[:50], "Pass seed=0, …"
         )
     return np.random.SeedSequence([int(seed), zlib.crc32(purpose.encode())])
 

@@ -437,6 +437,18 @@ def test_bad_parameters_are_named(
         small(name, **{parameter: value}).fit(communities)
 
 
+@pytest.mark.parametrize(
+    ("seed", "got"),
+    [(2**63, "seed=9223372036854775808"), (10**5000, "a number of 16610 bits")],
+    ids=["just", "by far"],
+)
+def test_seeds_that_are_too_large_are_told_the_limit(
+    communities: Data, seed: int, got: str
+) -> None:
+    with pytest.raises(EraseError, match=f"whole number ≥ 0 and below 2\\^63; got .*{got}"):
+        small("smoothed", seed=seed).fit(communities)
+
+
 def test_every_parameter_is_constrained_and_nothing_else(name: str) -> None:
     assert set(METHODS[name]().get_params()) == {*METHODS[name].constraints, "device"}
 

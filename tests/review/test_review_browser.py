@@ -535,6 +535,24 @@ def test_every_view_is_legible_and_fits(
         page.context.close()
 
 
+def test_a_key_decides_though_the_field_of_a_closed_dialog_has_the_focus(
+    browser: Any, tmp_path: Path
+) -> None:
+    """A browser moves the focus out of a hidden field only before the next frame."""
+    session = small_session(tmp_path)
+    with served(session, by="ann") as url:
+        page = opened(browser, url)
+        first = shown(page)
+        page.locator("#note textarea, #note input").first.evaluate(
+            """(field) => field.dispatchEvent(
+              new KeyboardEvent("keydown", { key: "1", bubbles: true }))"""
+        )
+        until(lambda: shown(page) != first)
+        saved(page)
+        assert session.reviews.decisions["node"].tolist() == [first]
+        page.context.close()
+
+
 def shown_node(session: Session) -> int:
     return int(session.audit.issues["node"].iloc[0])
 

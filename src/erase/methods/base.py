@@ -27,7 +27,7 @@ from erase.data.parts import output_path
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
 from erase.display import Facts, fact_line, fact_table
-from erase.errors import WITHOUT_WEIGHTS, EraseError, damage_errors, memory_errors
+from erase.errors import WITHOUT_WEIGHTS, EraseError, damage_errors, memory_errors, shown
 from erase.training.loop import Fit, Loop, Outcome
 
 _FORMAT = 2  # of model files
@@ -437,9 +437,10 @@ class NodeClassifier(BaseEstimator, ABC):  # type: ignore[misc]
         for name, value in self.get_params(deep=False).items():
             constraint = self.constraints.get(name)
             if constraint is not None and not constraint.accepts(value):
+                is_huge = isinstance(value, int) and abs(value) > _LARGEST_WHOLE
                 raise EraseError(
-                    f"{name} to be {constraint}",
-                    f"{name}={value!r}",
+                    f"{name} to be {constraint}{' and below 2^63' if is_huge else ''}",
+                    f"{name}={shown(value)}",
                     f"Correct {name} of {type(self).__name__}.",
                 )
 

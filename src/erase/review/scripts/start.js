@@ -65,7 +65,9 @@ function keysHere() {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (document.querySelector("dialog[open]")) return;
-  if (event.target.matches("input:not([type=checkbox]), textarea, select")) return;
+  // the field of a dialog that has just been closed may keep the focus until the next frame
+  const typing = event.target.matches("input:not([type=checkbox]), textarea, select");
+  if (typing && event.target.checkVisibility()) return;
   const key = event.key.toLowerCase();
   const action = keysHere()[key] ?? KEYS_EVERYWHERE[key];
   if (!action) return;
