@@ -118,7 +118,7 @@ def test_a_short_session_by_keyboard(browser: Any, tmp_path: Path) -> None:
         assert len(session.reviews.decisions) == 5 + cards - 1
         page.keyboard.press("p")
         page.wait_for_selector("#curve circle")
-        assert f"{3 + cards - 1} (ann" in page.inner_text("#numbers")
+        until(lambda: f"{3 + cards - 1} (ann" in page.inner_text("#numbers"))
         faint = page.evaluate(FAINT_TEXTS)
         assert not faint["faint"]
         with page.expect_download() as download:
