@@ -303,13 +303,24 @@ def page(evidence: Evidence) -> str:
         {
             "paper": tables["paper", "main"],
             "honest": tables["honest", "main"],
-            "beyond": pool or beyond["beyond"],
+            "beyond": pool if _has_all_methods(pool, beyond["beyond"]) else beyond["beyond"],
             "confirmation": confirmation,
             "detection": found,
         }
     )
     opening = [TITLE, conclusions, INTRODUCTION, _contents(text), text]
     return "\n\n".join(part for part in opening if part)
+
+
+def _has_all_methods(pool: Table | None, beyond: Table | None) -> bool:
+    """Return whether protocol `pool` has every method of "beyond": a lead over some says little."""
+    if pool is None:
+        return False
+    return beyond is None or set(_methods(beyond)) <= set(_methods(pool))
+
+
+def _methods(table: Table) -> "pd.Series[str]":
+    return table.cells.loc[table.cells["mean"].notna(), "row"]
 
 
 def _contents(text: str) -> str:
@@ -616,7 +627,7 @@ def _conclusions(tables: Mapping[str, Table | None]) -> str:
 
     Args:
         tables: "paper" and "honest", the main table by protocol; "beyond", of protocol "pool"
-            where there is one; "confirmation" and "detection".
+            where it has all methods; "confirmation" and "detection".
     """
     points = [
         _recommendation(tables["beyond"]),

@@ -370,6 +370,9 @@ def test_the_page_has_both_protocols_side_by_side() -> None:
     assert "| 50.00 | 60.00 | +10.00 | 24 |" in text
     assert "| 70.00 | 80.00 | +10.00 | 24 |" in text
     assert "mean test accuracy of relabelling is 80.0 %" in text  # quoted from pool
+    partial = [r for r in by_study["pool"] if r.cell.method != "ce"]
+    text = page(Evidence({**by_study, "pool": partial}))
+    assert "mean test accuracy of relabelling is 70.0 %" in text  # a rival is missing in pool
     without = page(Evidence({"beyond": by_study["beyond"]}))
     assert "`erase bench pool` makes them." in without
     assert "mean test accuracy of relabelling is 70.0 %" in without
