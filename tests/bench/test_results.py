@@ -106,7 +106,9 @@ def test_the_page_opens_with_five_conclusions_whose_figures_are_on_the_page() ->
     opening, _, rest = text.partition("`make results`")
     first, second, third, fourth, fifth = re.findall(r"^\d\. (.*)$", opening, re.MULTILINE)
     mean = r"noisy cells: relabelling ([\d.]+), the best single rival smoothed features ([\d.]+)"
-    for sentence, found in zip((first, second), re.findall(mean, rest), strict=True):
+    beyond, _, confirmation = re.findall(mean, rest)
+    assert "`pool` lacks" in rest  # its lead is not quoted before every method has runs
+    for sentence, found in ((first, beyond), (second, confirmation)):
         assert all(f" {float(figure):.1f} %" in sentence for figure in found)
     assert "in 24 of 30 cells" in third
     assert "the published mean in 24 of 30 cells" in rest
