@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from erase.data.files import table_file
 from erase.data.folder import is_folder
 from erase.data.matrices import feature_matrix
 from erase.data.tables import csv_separator, table_options
+from erase.review.rows import CsvRows
 
 Nodes = NDArray[np.int64]
 Details = Callable[[int], list[tuple[str, str]]]  # what is known of a node, as (name, text)
@@ -199,6 +201,8 @@ def details_of(data: Data, folder: Path | None, tables: dict[str, Any]) -> Detai
 def table_details(folder: Path, tables: dict[str, Any], count: int) -> Details | None:
     """Return the cells of a node's row in the nodes table, or None where the table does not fit.
 
+    A CSV file is not kept in memory: a row is read when it is shown.
+
     Args:
         folder: with the nodes table.
         tables: the attributes of `TableOptions` that the graph was read with.
@@ -218,19 +222,32 @@ def table_details(folder: Path, tables: dict[str, Any], count: int) -> Details |
     shown = [*texts, *(name for name in shown if name not in texts)][:_COLUMNS]
     if path.suffix == ".csv":
         chosen: dict[str, Any] = {"sep": separator, "dtype": str, "keep_default_na": False}
+        rows = CsvRows(path, separator)
+        if rows.count == count:
+            return lambda node: _cells(_csv_row(rows, node, shown, chosen))
         table = pd.read_csv(path, usecols=shown, **chosen)[shown]
     else:
         table = pd.read_parquet(path, columns=shown)
-    if len(table) != count:
-        return None
+    return (lambda node: _cells(table.iloc[node])) if len(table) == count else None
 
-    def row(node: int) -> list[tuple[str, str]]:
-        cells = zip(shown, table.iloc[node].tolist(), strict=True)
-        return [
-            (name, str(cell)[:_LETTERS]) for name, cell in cells if str(cell) not in ("", "nan")
-        ]
 
-    return row
+def _csv_row(
+    rows: CsvRows, node: int, shown: list[str], chosen: dict[str, Any]
+) -> "pd.Series[Any]":
+    """Return the cells of one row; none where the file was changed since."""
+    text = rows.with_header(node)
+    if text is None:
+        return pd.Series(dtype=str)
+    return pd.read_csv(BytesIO(text), usecols=shown, **chosen)[shown].iloc[0]
+
+
+def _cells(row: "pd.Series[Any]") -> list[tuple[str, str]]:
+    """Return the names and the texts of cells that are not empty."""
+    return [
+        (str(name), str(cell)[:_LETTERS])
+        for name, cell in row.items()
+        if str(cell) not in ("", "nan")
+    ]
 
 
 def feature_details(graph: Data) -> Details | None:
