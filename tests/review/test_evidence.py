@@ -87,6 +87,18 @@ def test_rows_are_read_from_the_file_when_they_are_shown(
     assert show(1)[0] == ("id", "b")
 
 
+def test_long_cells_and_short_rows_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(f"id,about,size\na,{'long ' * 40_000},1\nb\n")
+    show = table_details(tmp_path, {}, 2)
+    assert show is not None
+    assert [(name, len(text)) for name, text in show(0)] == [
+        ("id", 1),
+        ("about", 2_000),
+        ("size", 1),
+    ]
+    assert show(1) == [("id", "b")]
+
+
 def test_rows_of_a_file_that_was_changed_are_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "nodes.csv"
     file.write_text("id,size\na,1\nb,2\n")

@@ -1,8 +1,10 @@
 """What a reviewer is shown about a node: its row, its neighbours, its look-alikes."""
 
+import csv
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -224,30 +226,34 @@ def table_details(folder: Path, tables: dict[str, Any], count: int) -> Details |
         chosen: dict[str, Any] = {"sep": separator, "dtype": str, "keep_default_na": False}
         rows = CsvRows(path, separator)
         if rows.count == count:
-            return lambda node: _cells(_csv_row(rows, node, shown, chosen))
+            places = [columns.get_loc(name) for name in shown]
+            return lambda node: _cells(shown, _csv_row(rows, node, places, len(columns), chosen))
         table = pd.read_csv(path, usecols=shown, **chosen)[shown]
     else:
         table = pd.read_parquet(path, columns=shown)
-    return (lambda node: _cells(table.iloc[node])) if len(table) == count else None
+    if len(table) != count:
+        return None
+    return lambda node: _cells(shown, table.iloc[node].tolist())
 
 
 def _csv_row(
-    rows: CsvRows, node: int, shown: list[str], chosen: dict[str, Any]
-) -> "pd.Series[Any]":
-    """Return the cells of one row; none where the file was changed since."""
-    text = rows.with_header(node)
-    if text is None:
-        return pd.Series(dtype=str)
-    return pd.read_csv(BytesIO(text), usecols=shown, **chosen)[shown].iloc[0]
+    rows: CsvRows, node: int, places: list[Any], width: int, chosen: dict[str, Any]
+) -> list[Any]:
+    """Return some cells of a row, by their places; none where the file was changed since."""
+    found = rows.read(node)
+    if found is None:
+        return []
+    with suppress(csv.Error, UnicodeDecodeError):  # a very long cell, for one
+        reader = csv.reader(StringIO(found[1].decode(), newline=""), delimiter=chosen["sep"])
+        if len(cells := next(reader)) == width:
+            return [cells[place] for place in places]
+    return pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
 
 
-def _cells(row: "pd.Series[Any]") -> list[tuple[str, str]]:
+def _cells(names: list[str], cells: list[Any]) -> list[tuple[str, str]]:
     """Return the names and the texts of cells that are not empty."""
-    return [
-        (str(name), str(cell)[:_LETTERS])
-        for name, cell in row.items()
-        if str(cell) not in ("", "nan")
-    ]
+    texts = zip(names, map(str, cells), strict=False)
+    return [(name, text[:_LETTERS]) for name, text in texts if text not in ("", "nan")]
 
 
 def feature_details(graph: Data) -> Details | None:

@@ -34,11 +34,11 @@ class CsvRows:
         self.count = None if starts is None else max(len(starts) - 2, 0)
         self._header = b"" if self.count is None else self._between(0)
 
-    def with_header(self, row: int) -> bytes | None:
+    def read(self, row: int) -> tuple[bytes, bytes] | None:
         """Return the header and a row as they are written; None if the file was changed since."""
         with self._lock:
             text = self._between(row + 1)
-            return self._header + text if self._written() == self._state else None
+            return (self._header, text) if self._written() == self._state else None
 
     def _between(self, row: int) -> bytes:
         start, end = self._starts[row : row + 2].tolist()
