@@ -27,6 +27,8 @@ from torch_geometric.data import Data
 from erase.audit import Audit
 from erase.audit.decision import decide
 from erase.audit.result import issue_table
+from erase.audit.storage import save_audit
+from erase.review.evidence import table_details
 from erase.review.server import served
 from erase.review.session import Plan, Session
 from erase.review.store import Reviews
@@ -74,6 +76,16 @@ def synthetic_audit(nodes: int, labels: int, degree: int = 10, width: int = 64) 
     )
 
 
+def write_table(file: Path, nodes: int) -> None:
+    """Write a nodes table, whose rows are shown beside the labels."""
+    numbers = np.random.default_rng(1).normal(size=(1_000, 20)).round(4)
+    cells = [",".join(map(str, row)) for row in numbers.tolist()]
+    with file.open("w") as out:
+        out.write(f"id,title,{','.join(f'x{j}' for j in range(20))}\n")
+        for node in range(nodes):
+            out.write(f'n{node},"Title, of node {node}",{cells[node % 1_000]}\n')
+
+
 def run_server(nodes: int, labels: int, folder: str, sender: Connection) -> None:
     """Serve a review; send the port, the seconds until the page was ready, and memory."""
     audit = synthetic_audit(nodes, labels)
@@ -83,10 +95,14 @@ def run_server(nodes: int, labels: int, folder: str, sender: Connection) -> None
         class_names=list(CLASSES),
         num_nodes=nodes,
     )
+    place = Path(folder)
+    write_table(place / "nodes.csv", nodes)
     before = _megabytes()
+    details = table_details(place, {}, nodes)  # as the command does, before the audit
+    reviews = Reviews(place / "reviews.sqlite", graph)
     start = time.perf_counter()
-    reviews = Reviews(Path(folder) / "reviews.sqlite", graph)
-    session = Session(audit, reviews, Plan(every=0))
+    save_audit(audit, place / "audit.safetensors")
+    session = Session(audit, reviews, Plan(every=0), details=details)
 
     with served(session) as url:
         seconds = time.perf_counter() - start

@@ -58,6 +58,11 @@ def review_pages(audit: Audit, graph: Any, folder: Path, page: Any) -> dict[str,
         with served(session, usual_exports(reviews, graph, None, {}), by="ann") as url:
             page.goto(url)
             page.wait_for_selector("html[data-ready]", state="attached")
+            page.keyboard.press("b")
+            page.locator("#groups button").first.click()
+            page.wait_for_selector(".card")
+            pictures["review-groups"] = page.screenshot()
+            page.locator("[data-view=one]").click()
             for turn in range(40):  # a session that takes the audit's advice
                 page.wait_for_selector("#item:not([hidden])")
                 before = page.inner_text("#item-title")
@@ -70,10 +75,6 @@ def review_pages(audit: Audit, graph: Any, folder: Path, page: Any) -> dict[str,
                 if turn % 8 == 7:
                     session._add_estimate()
             page.wait_for_timeout(3500)
-            page.keyboard.press("b")
-            page.locator("#groups button").first.click()
-            page.wait_for_selector(".card")
-            pictures["review-groups"] = page.screenshot()
             page.keyboard.press("p")
             page.wait_for_selector("#curve figure")
             pictures["review-progress"] = page.screenshot()

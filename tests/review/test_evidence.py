@@ -1,15 +1,20 @@
 """What a reviewer is shown: rows of the table, telling features, some neighbours of a hub."""
 
+import csv
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from torch_geometric.data import Data
 
 from erase.audit import Audit
+from erase.review import rows
 from erase.review.evidence import Evidence, details_of, feature_details, table_details
+from erase.review.rows import CsvRows
 from reviewed_graphs import MINI
 from synthetic_audits import planted_audit
 
@@ -39,6 +44,86 @@ def test_the_row_is_shown_without_its_labels_and_with_texts_first(tmp_path: Path
     assert show(1) == [("about", "short"), ("id", "b")]  # empty cells are left out
     assert table_details(tmp_path, options, 3) is None  # rows that are no nodes: none is shown
     assert details_of(Data(num_nodes=2), tmp_path, options) is not None
+
+
+ROWS = [
+    ["a", "plain", "1"],
+    ["b", 'a "quoted" word', "2"],
+    ["c", "two\nlines, and a comma", "3"],
+    ["d", "", ""],
+    ["e", 'ends with "', "ü €"],
+]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("chunk", [1, 2, 7, 2**24])
+def test_rows_are_read_from_the_file_when_they_are_shown(
+    chunk: int,
+    separator: str,
+    end: str,
+    mark: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "_CHUNK", chunk)
+    text = StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator=end)
+    writer.writerows([["id", "about", "size"], *ROWS])
+    file = tmp_path / "nodes.csv"
+    written = mark + text.getvalue().removesuffix(end)
+    file.write_text(written, encoding="utf-8", newline="")
+    assert CsvRows(file, separator).count == 5
+    show = table_details(tmp_path, {}, 5)
+    assert show is not None
+    names = ["id", "about", "size"]
+    for node in (4, 0, 2, 1, 3):
+        wanted = [pair for pair in zip(names, ROWS[node], strict=True) if pair[1]]
+        assert show(node) == wanted
+    other = tmp_path / "other.csv"
+    other.write_text("id\nz\n")
+    other.replace(file)  # by a corrected table, for example
+    assert show(1)[0] == ("id", "b")
+
+
+def test_long_cells_and_short_rows_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(f"id,about,size\na,{'long ' * 40_000},1\nb\n")
+    show = table_details(tmp_path, {}, 2)
+    assert show is not None
+    assert [(name, len(text)) for name, text in show(0)] == [
+        ("id", 1),
+        ("about", 2_000),
+        ("size", 1),
+    ]
+    assert show(1) == [("id", "b")]
+
+
+def test_rows_of_a_file_that_was_changed_are_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.csv"
+    file.write_text("id,size\na,1\nb,2\n")
+    show = table_details(tmp_path, {}, 2)
+    assert show is not None
+    assert show(1) == [("id", "b"), ("size", "2")]
+    file.write_text("id,size\nb,2\na,1\nc,3\n")
+    assert show(1) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id,size\na,5"\nb,6"\nc,7\n',  # inches: these quotes enclose nothing
+        "id,size\ra,5\rb,6\rc,7\r",
+        "id,size\na,5\n\nb,6\nc,7\n\n",  # empty lines are no rows
+    ],
+)
+def test_unusual_tables_are_shown_too(text: str, tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(text, newline="")
+    assert CsvRows(tmp_path / "nodes.csv", ",").count != 3
+    show = table_details(tmp_path, {}, 3)
+    assert show is not None
+    assert show(2) == [("id", "c"), ("size", "7")]
+    assert show(0)[1][1].startswith("5")
 
 
 def test_the_rarest_features_come_first() -> None:

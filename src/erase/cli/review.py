@@ -221,6 +221,8 @@ def _serve(
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
     model.check_params()
+    folder = Path(graph) if dataset_name(graph) is None and Path(graph).is_dir() else None
+    details = details_of(data, folder, tables)  # before the audit: the page follows it at once
     file = reviews.path.with_name(f"{reviews.path.stem}-audit.safetensors")
     first = _saved_audit(saved or file, data, asked=saved is not None)
     if first is None:
@@ -233,16 +235,15 @@ def _serve(
         save_audit(found, file)
         return found
 
-    is_folder = dataset_name(graph) is None and Path(graph).is_dir()
     session = Session(
         first,
         reviews,
         plan,
-        details=details_of(data, Path(graph) if is_folder else None, tables),
+        details=details,
         reaudit=again,
         name=name,
     )
-    exports = usual_exports(reviews, data, Path(graph) if is_folder else None, tables)
+    exports = usual_exports(reviews, data, folder, tables)
     host, port = listen
     try:
         with served(

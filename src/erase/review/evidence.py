@@ -1,7 +1,10 @@
 """What a reviewer is shown about a node: its row, its neighbours, its look-alikes."""
 
+import csv
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from erase.data.files import table_file
 from erase.data.folder import is_folder
 from erase.data.matrices import feature_matrix
 from erase.data.tables import csv_separator, table_options
+from erase.review.rows import CsvRows
 
 Nodes = NDArray[np.int64]
 Details = Callable[[int], list[tuple[str, str]]]  # what is known of a node, as (name, text)
@@ -199,6 +203,8 @@ def details_of(data: Data, folder: Path | None, tables: dict[str, Any]) -> Detai
 def table_details(folder: Path, tables: dict[str, Any], count: int) -> Details | None:
     """Return the cells of a node's row in the nodes table, or None where the table does not fit.
 
+    A CSV file is not kept in memory: a row is read when it is shown.
+
     Args:
         folder: with the nodes table.
         tables: the attributes of `TableOptions` that the graph was read with.
@@ -218,19 +224,36 @@ def table_details(folder: Path, tables: dict[str, Any], count: int) -> Details |
     shown = [*texts, *(name for name in shown if name not in texts)][:_COLUMNS]
     if path.suffix == ".csv":
         chosen: dict[str, Any] = {"sep": separator, "dtype": str, "keep_default_na": False}
+        rows = CsvRows(path, separator)
+        if rows.count == count:
+            places = [columns.get_loc(name) for name in shown]
+            return lambda node: _cells(shown, _csv_row(rows, node, places, len(columns), chosen))
         table = pd.read_csv(path, usecols=shown, **chosen)[shown]
     else:
         table = pd.read_parquet(path, columns=shown)
     if len(table) != count:
         return None
+    return lambda node: _cells(shown, table.iloc[node].tolist())
 
-    def row(node: int) -> list[tuple[str, str]]:
-        cells = zip(shown, table.iloc[node].tolist(), strict=True)
-        return [
-            (name, str(cell)[:_LETTERS]) for name, cell in cells if str(cell) not in ("", "nan")
-        ]
 
-    return row
+def _csv_row(
+    rows: CsvRows, node: int, places: list[Any], width: int, chosen: dict[str, Any]
+) -> list[Any]:
+    """Return some cells of a row, by their places; none where the file was changed since."""
+    found = rows.read(node)
+    if found is None:
+        return []
+    with suppress(csv.Error, UnicodeDecodeError):  # a very long cell, for one
+        reader = csv.reader(StringIO(found[1].decode(), newline=""), delimiter=chosen["sep"])
+        if len(cells := next(reader)) == width:
+            return [cells[place] for place in places]
+    return pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
+
+
+def _cells(names: list[str], cells: list[Any]) -> list[tuple[str, str]]:
+    """Return the names and the texts of cells that are not empty."""
+    texts = zip(names, map(str, cells), strict=False)
+    return [(name, text[:_LETTERS]) for name, text in texts if text not in ("", "nan")]
 
 
 def feature_details(graph: Data) -> Details | None:

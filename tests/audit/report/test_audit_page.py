@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES
+from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES, Estimate
 from erase.audit.feature_noise import FeatureNoise
 from erase.audit.report import audit_data, audit_page, embedding, projection
 from erase.audit.report.audit_page import expected_errors, write_audit_page
@@ -217,6 +217,22 @@ def test_the_lead_tells_how_good_the_models_are_what_was_found_and_what_to_do(
     pairs = {frozenset(pair) for pair in audit.edge_index.T.tolist()}
     counts = f"300 nodes in 13 classes, {len(pairs):,} edges, {len(audit.issues)} given labels"
     assert counts in lead
+
+
+def test_a_small_share_is_a_number_and_not_less_than_another(audit: Audit) -> None:
+    few = replace(
+        audit.decision,
+        at_least=Estimate(0.004, 0.003, 0.007),
+        assumption=FOLLOWS_FEATURES,
+        feature_noise=FeatureNoise(1.5, 0.2, 0.5, 1.0),
+        expected_false_alarms=0.004,
+    )
+    page = audit_page.audit_page(replace(audit, decision=few))
+    text = words(page)
+    assert "At least 0.4% of the given labels are wrong, and" in text
+    assert "At least 0.4% false alarms are expected" in text
+    assert "least less" not in text
+    assert cards(page)[1][0] == "0.4%"
 
 
 def test_an_uninformative_audit_makes_no_estimate() -> None:

@@ -15,6 +15,15 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{share:.{decimals}%}"
 
 
+def fine_percent(share: float) -> str:
+    """Return a share in percent, with tenths below one: for "at least", where "less than" is wrong.
+
+    >>> fine_percent(0.125), fine_percent(0.0044), fine_percent(0.0004), fine_percent(0.0)
+    ('12%', '0.4%', '0%', '0%')
+    """
+    return f"{share:.1%}" if 0.0005 <= share < 0.00995 else f"{share:.0%}"
+
+
 def interval(low: float, high: float) -> str:
     """Return two shares as an interval.
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from erase.audit.report.formatting import count_of, interval, percent
+from erase.audit.report.formatting import count_of, fine_percent, interval, percent
 from erase.data.files import StrPath, atomic_write
 
 
@@ -43,7 +43,7 @@ def _environment() -> Environment:
     )
     compact = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = compact
-    environment.filters |= {"percent": percent, "count_of": count_of}
+    environment.filters |= {"percent": percent, "fine_percent": fine_percent, "count_of": count_of}
     environment.globals |= {"asset": asset, "digest": digest, "interval": interval}
     return environment
 
