@@ -57,3 +57,27 @@ print("torch._dynamo.symbolic_convert" in sys.modules)
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert done.stdout.split() == ["False", "True", "2.0", "True"]
+
+
+def test_imports_of_a_command_are_never_searched_for_garbage() -> None:
+    program = """
+import gc
+from erase.cli.options import set_arithmetic
+from erase.cli.startup import starting
+collections = sum(each["collections"] for each in gc.get_stats())
+set_arithmetic("float32", False)
+print(sum(each["collections"] for each in gc.get_stats()) - collections)
+print(gc.isenabled(), gc.get_freeze_count() > 100_000)
+count = gc.get_freeze_count()
+with starting():
+    kept = [[] for _ in range(100_000)]
+print(gc.isenabled(), gc.get_freeze_count() == count)
+gc.disable()
+with starting():
+    pass
+print(gc.isenabled())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["0", "True", "True", "True", "True", "False"]
