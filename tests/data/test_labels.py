@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from erase.data.conversion import from_arrays, from_networkx
 from erase.data.labels import encode_labels, misspellings, refuse_other_labels, with_labels
+from erase.data.tables import from_tables
+from erase.data.task import NodeTask
 from erase.errors import EraseError
 from graphs import path_graph
 
@@ -130,10 +134,10 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
         ({"num_classes": 2.5}, "whole number from 1 on; got 2.5"),
         ({"num_classes": 0}, "whole number from 1 on; got 0"),
         ({"node_names": ["a"], "y": torch.tensor([0, 1, -2, 0, 1])}, "label -2 at node 2. Correct"),
-        ({"y": np.full(5, 2**64 - 1, np.uint64)}, "labels below 2\\^63; got 18446744073709551615"),
+        ({"y": np.full(5, 2**64 - 1, np.uint64)}, "below 2\\^63; got label 18446744073709551615"),
         ({"y": np.array([0, 1, 1, 0, 1e19])}, "up to 2\\^53 .*; got label 1[0]{19} at node 4"),
-        # as fractions, which gaps make of them, these two would be one class
-        ({"y": [2**53 + 2, 2**53 + 3, None, 0, 1]}, "labels up to 2\\^53 where some are missing"),
+        # as floats these two would be one class
+        ({"y": [2**53 + 2, 2**53 + 3, 1.0, 0, 1]}, "up to 2\\^53 where they are floating-point"),
         ({"y": ["a" * 1001, "b", "b", "b", "b"]}, "at most 1,000 characters; got one of 1,001"),
         ({"y": ["a\0", "a", "a", "b", "b"]}, r"without NUL; got 'a\\x00'"),
         ({"y": torch.zeros(5, dtype=torch.long, device="meta")}, "got a torch.int64 tensor"),
@@ -142,6 +146,80 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
 def test_bad_labels_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EraseError, match=message):
         encode_labels(path_graph(**changes))
+
+
+NO_CLASSES = {
+    "the largest uint64": (
+        np.array([0, 1, 1, 0, 2**64 - 1], dtype=np.uint64),
+        "labels below 2^63; got {} 18446744073709551615 at node 4. Number the classes",
+    ),
+    "a list with 2^63": (
+        [0, 1, 1, 0, 2**63],
+        "labels below 2^63; got {} 9223372036854775808 at node 4",
+    ),
+    "an integer beyond floats": (
+        [0, 1, None, 0, 10**400],
+        "labels below 2^63; got {} a number of 1329 bits at node 4",
+    ),
+    "such an integer beside a float": (
+        [0, 1, 1.0, 0, 10**400],
+        "labels below 2^63; got {} a number of 1329 bits at node 4",
+    ),
+    "a list with -2^63 - 1": (
+        [0, 1, 1, 0, -(2**63) - 1],
+        "labels below 2^63; got {} -9223372036854775809 at node 4",
+    ),
+    "1e19": (
+        np.array([0, 1, 1, 0, 1e19]),
+        "labels up to 2^53 where they are floating-point numbers; got {} 10000000000000000000 at",
+    ),
+    "infinity": (np.array([0, 1, 1, 0, np.inf]), "whole numbers, or names; got {} inf at node 4"),
+    "infinity in a list": ([0, 1, 1, 0, np.inf], "whole numbers, or names; got {} inf at node 4"),
+    "a half": (np.array([0, 1, 1, 0, 0.5]), "whole numbers, or names; got {} 0.5 at node 4"),
+    "a half beside a gap": ([0, 1, None, 0, 0.5], "whole numbers, or names; got {} 0.5 at node 4"),
+}
+ENDS = ([0, 1, 2, 3], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("column", ["y", "trusted"])
+@pytest.mark.parametrize("given", NO_CLASSES)
+def test_numbers_that_are_no_classes_are_refused_where_they_are_given(
+    given: str, column: str
+) -> None:
+    """Before a `NodeTask` is made of them: uint64, 1e19, inf and 0.5."""
+    values, message = NO_CLASSES[given]
+    message = message.format("label" if column == "y" else "trusted label")
+    right: dict[str, Any] = {"y": [0, 1, 1, 0, 1]}
+    with pytest.raises(EraseError) as from_array:
+        from_arrays(ENDS, **right | {column: values})
+    cells = pd.Series(values, dtype=object if isinstance(values, list) else None)
+    wrong = {"label" if column == "y" else column: cells}
+    nodes = pd.DataFrame({"id": range(5), "label": right["y"]} | wrong)
+    edges = pd.DataFrame({"source": ENDS[0], "target": ENDS[1]})
+    with pytest.raises(EraseError) as from_table:
+        from_tables(nodes, edges)
+    graph = networkx.path_graph(5)
+    for key in ("label", "trusted")[: 1 if column == "y" else 2]:
+        networkx.set_node_attributes(graph, dict(enumerate(nodes[key])), key)
+    with pytest.raises(EraseError) as from_graph:
+        from_networkx(graph)
+    data = Data(edge_index=torch.tensor(ENDS), **right | {column: values})
+    with pytest.raises(EraseError) as from_data:
+        NodeTask.of(data)
+    for raised in (from_array, from_table, from_graph, from_data):
+        assert message in str(raised.value)
+
+
+def test_labels_of_a_list_are_exact_up_to_the_largest_int64() -> None:
+    y = [0, 1, None, 0, 2**63 - 1]
+    trusted = [None, None, 2**63 - 2, 0, 2**63 - 1]
+    task = NodeTask.from_arrays(ENDS, y=y, trusted=trusted)
+    assert task.class_names == ("0", "1", "9223372036854775806", "9223372036854775807")
+    assert task.trusted is not None
+    assert task.trusted.tolist() == [-1, -1, 2, 0, 3]
+    assert from_arrays(ENDS, y=y).y.tolist() == [0, 1, -1, 0, 2**63 - 1]
+    nullable = pd.Series(y, dtype="Int64")
+    assert from_arrays(ENDS, y=nullable).y.tolist() == [0, 1, -1, 0, 2**63 - 1]
 
 
 def test_a_name_of_its_own_for_every_node_is_an_identifier() -> None:
@@ -162,6 +240,8 @@ def test_a_name_of_its_own_for_every_node_is_an_identifier() -> None:
         ([3000, 10, 200, 10, -1], [2, 0, 1, 0, -1], [10, 200, 3000]),
         ([2.0, 7.0, NAN, 7.0, 2.0], [0, 1, -1, 1, 0], [2, 7]),
         ([2**40, 0, 2**40, 0, -1], [1, 0, 1, 0, -1], [0, 2**40]),
+        ([2**63 - 1, 0, 2**63 - 2, 0, -1], [2, 0, 1, 0, -1], [0, 2**63 - 2, 2**63 - 1]),
+        ([2**53 + 2, 2**53 + 3, None, 0, NAN], [1, 2, -1, 0, -1], [0, 2**53 + 2, 2**53 + 3]),
         ([-1] * 5, [-1] * 5, []),
     ],
 )

@@ -126,7 +126,8 @@ def given_arrays(data: st.DataObject, folder: Path) -> None:
     arguments: dict[str, Any] = {"edges": graph.edge_index.numpy(), "y": graph.y.numpy()}
     names = [
         "edges", "y", "x", "train", "val", "num_nodes", "node_names", "class_names", "node_ids",
-        "feature_names", "edge_weight", "directed", "strict", "merge_classes",
+        "feature_names", "edge_weight", "directed", "strict", "merge_classes", "trusted",
+        "trusted_random",
     ]  # fmt: skip
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)):
         arguments[name] = data.draw(anything())
@@ -149,7 +150,7 @@ def pandas_tables(data: st.DataObject, folder: Path) -> None:
     for table in (nodes, edges):
         for _ in range(data.draw(st.integers(0, 2))):
             column: Any = data.draw(
-                st.sampled_from([*table.columns, "name", "split", "weight", 3, "x"])
+                st.sampled_from([*table.columns, "name", "split", "weight", 3, "x", "trusted"])
             )
             rows = len(table)
             cells = [data.draw(anything())] * rows

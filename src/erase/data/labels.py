@@ -28,7 +28,7 @@ from erase.data.fields import (
 )
 from erase.data.limits import check_numbers
 from erase.data.matrices import checked_sparse
-from erase.errors import EraseError
+from erase.errors import EraseError, shown
 
 _NUMBERS_PER_NODE = 10  # that masks, labels and predictions take at least
 FEW_LABELS = 0.05  # a name of so small a share of another's labels may be a misspelling of it
@@ -117,9 +117,9 @@ def _encode(
     if trusted is not None:
         values = np.concatenate([values, trusted])
     if values.dtype.kind == "U":
-        y, names, shown = _encode_names(values, n, names)
+        y, names, standing = _encode_names(values, n, names)
     else:
-        labels = torch.from_numpy(_whole_labels(values, n))
+        labels = torch.from_numpy(values.astype(np.int64))  # a copy: y is the user's
         numbers = _class_numbers(data, labels, n, names)
         y, known = _positions(labels, numbers)
         if bool((wrong := (labels != -1) & ~known).any()):
@@ -128,13 +128,18 @@ def _encode(
             raise _wrong_label(data, numbers, f"{_title(i, n)} {int(labels[i])} at {where}")
         names = names or tuple(map(str, numbers.tolist()))
         named = field(data, "label_kind") == "names"
-        shown = np.array(names, dtype=str) if named else numbers.numpy()
-    return y[:n], names, _frozen(shown), None if trusted is None else y[n:]
+        standing = np.array(names, dtype=str) if named else numbers.numpy()
+    return y[:n], names, _frozen(standing), None if trusted is None else y[n:]
 
 
 def _title(i: int, n: int) -> str:
     """Return what entry i is, of n labels that trusted labels may follow."""
-    return "label" if i < n else "trusted label"
+    return _entry("y" if i < n else "trusted")
+
+
+def _entry(name: str) -> str:
+    """Return how errors call an entry of the labels `name`."""
+    return "label" if name == "y" else f"{name} label"
 
 
 def _trusted_column(data: Data, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
@@ -150,7 +155,7 @@ def _trusted_column(data: Data, labels: np.ndarray[Any, Any]) -> np.ndarray[Any,
             "Make trusted as long as y.",
         )
     is_named = labels.dtype.kind == "U"
-    known = labels != "" if is_named else ~np.isnan(labels) & (labels != -1)
+    known = labels != ("" if is_named else -1)
     if column.dtype.kind == "b":
         if (unknown := column & ~known).any():
             where = node_title(int(np.flatnonzero(unknown)[0]), field(data, "node_names"))
@@ -162,7 +167,7 @@ def _trusted_column(data: Data, labels: np.ndarray[Any, Any]) -> np.ndarray[Any,
         return np.where(column, labels, "" if is_named else -1)
     if is_named == (column.dtype.kind == "U"):
         return column
-    if column.dtype.kind != "U" and (np.isnan(column) | (column == -1)).all():
+    if column.dtype.kind != "U" and (column == -1).all():
         return np.full(len(labels), "")  # there is none
     raise EraseError(
         f"trusted labels that are class {'names' if is_named else 'numbers'}, as y has them",
@@ -340,7 +345,9 @@ def _kind(values: np.ndarray[Any, Any]) -> str:
 
 
 def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
-    """Return labels as one column [N]: numbers, or names (kind "U") with "" where unknown.
+    """Return labels as one column [N]: int64 with -1, or names (kind "U") with "" where unknown.
+
+    A mask stays one (kind "b").
 
     Args:
         given: labels in any form.
@@ -363,7 +370,10 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
                 "Give each node one class number or name.",
             ) from None
     else:
-        column = np.asarray(given)
+        # gaps would turn pandas' own integers into floats
+        is_own = isinstance(getattr(given, "dtype", None), pd.api.extensions.ExtensionDtype)
+        is_gappy = is_own and pd.api.types.is_integer_dtype(given.dtype)
+        column = np.asarray(given, dtype=object if is_gappy else None)
     if column.dtype.kind == "S":
         raise EraseError("labels as numbers or text", "bytes", "Decode them: y.astype(str).")
     if column.ndim == 2 and column.shape[1] == 1:
@@ -377,7 +387,7 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
     if column.dtype.kind == "U":
         return _name_column(column.tolist())
     if column.dtype.kind in "biuf":
-        return column
+        return _whole_labels(column, name)
     if column.dtype.kind in "cmMV":
         raise EraseError(
             "labels that are whole numbers, or names",
@@ -389,14 +399,22 @@ def label_column(given: Any, name: str = "y") -> np.ndarray[Any, Any]:
     missing = pd.isna(column) | empty
     if text.any() and (text | missing).all():
         return _name_column(np.where(missing, "", column).tolist())
+    if all(isinstance(value, int | np.integer) for value in column[~missing]):
+        return _integers(np.where(missing, -1, column), name)
     if not (text & ~missing).any() and not _any_complex(column):
+        numbers = None
         try:
-            return np.where(missing, np.nan, column).astype(np.float64)
+            numbers = np.where(missing, np.nan, column).astype(np.float64)
+        except OverflowError:  # floats, and an integer beyond them
+            i = next(i for i, value in enumerate(column) if _is_huge(value))
+            raise _too_large(int(column[i]), i, name) from None
         except (TypeError, ValueError):
             pass
+        if numbers is not None:
+            return _whole_labels(numbers, name)
     raise EraseError(
         "labels that are all whole numbers or all names",
-        f"{next(value for value in column[~missing])!r} among others",
+        f"{shown(column[~missing][0])} among others",
         "Use one kind; leave unknown labels as -1, None or empty.",
     )
 
@@ -438,30 +456,51 @@ def _class_count(given: Any) -> int:
     )
 
 
-def _whole_labels(values: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
-    """Return number labels of n nodes, and trusted ones, as fresh int64, -1 where NaN."""
+def _whole_labels(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """Return number labels as int64, -1 where NaN; a mask as it is."""
+    if values.dtype.kind == "b":
+        return values
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), -1, values)
         if (wrong := ~np.isfinite(values) | (values != np.rint(values))).any():
             i = int(np.flatnonzero(wrong)[0])
             raise EraseError(
                 "labels that are whole numbers, or names",
-                f"{_title(i, n)} {values[i]} at node {i % n}",
+                f"{_entry(name)} {values[i]} at node {i}",
                 "Number the classes 0, 1, 2, …; a quantity to predict is not a class.",
             )
-        if (wrong := np.abs(values) > 2**53).any():  # larger ones may be equal as fractions
+        if (wrong := np.abs(values) > 2**53).any():  # larger ones may be equal as floats
             i = int(np.flatnonzero(wrong)[0])
             raise EraseError(
-                "labels up to 2^53 where some are missing or fractions",
-                f"{_title(i, n)} {values[i]:.0f} at node {i % n}",
+                "labels up to 2^53 where they are floating-point numbers",
+                f"{_entry(name)} {values[i]:.0f} at node {i}",
                 "Number the classes 0, 1, 2, …, or give names.",
             )
-    if (wrong := (values >= 2**63) | (values < -(2**63))).any():
+    elif values.dtype == np.uint64 and (wrong := values >= 2**63).any():
         i = int(np.flatnonzero(wrong)[0])
-        raise EraseError(
-            "labels below 2^63", f"{values[i]} at node {i}", "Number the classes 0, 1, 2, …."
-        )
-    return values.astype(np.int64)
+        raise _too_large(int(values[i]), i, name)
+    return values.astype(np.int64, copy=False)
+
+
+def _integers(column: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """Return objects that are integers of any size as int64: floats would make large ones equal."""
+    numbers = [int(value) for value in column]
+    if (i := next((i for i, number in enumerate(numbers) if _is_huge(number)), None)) is not None:
+        raise _too_large(numbers[i], i, name)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _is_huge(value: Any) -> bool:
+    """Say whether a number is an integer that int64 does not hold."""
+    return isinstance(value, int | np.integer) and not -(2**63) <= int(value) < 2**63
+
+
+def _too_large(number: int, i: int, name: str) -> EraseError:
+    return EraseError(
+        "labels below 2^63",
+        f"{_entry(name)} {shown(number)} at node {i}",
+        "Number the classes 0, 1, 2, …, or give names.",
+    )
 
 
 def _encode_names(
