@@ -53,8 +53,8 @@ LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
 REVIEW_TABLES = ("review", "review-errors", "review-promises")
+ALL_LABELS_TABLES = ("annotators", "witnesses", "featureless")
 OTHER_TABLES = (
-    "annotators",
     "clean",
     "confirmation",
     "corrected",
@@ -63,6 +63,7 @@ OTHER_TABLES = (
     "own",
     "pool",
     "smoke",
+    *ALL_LABELS_TABLES,
     *BEYOND_TABLES,
     *REVIEW_TABLES,
 )
@@ -283,8 +284,9 @@ def page(evidence: Evidence) -> str:
         parts.append(_section("inductive", inductive, runs))
     found = _build("detection", runs, "honest")
     parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
-    if (annotators := _build("annotators", runs, ALL_LABELS)) is not None:
-        parts.append(_section("annotators", annotators, runs, ALL_LABELS))
+    for name in ALL_LABELS_TABLES:
+        if TABLES[name].study in evidence.records:
+            parts.append(_section(name, _build(name, runs, ALL_LABELS), runs, ALL_LABELS))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
     if any(reviews.values()):
