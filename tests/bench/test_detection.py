@@ -341,7 +341,7 @@ def test_the_tables_of_both_studies_have_a_sentence_about_auroc() -> None:
     first = ablation.notes[0].replace("−", "-")
     assert first.startswith("Annotator 0.3, change of AUROC on average over 6 graphs: ")
     assert "without neighbours' labels -10.0, from -10.0 to -10.0" in first
-    assert "edges alone, no features +0.0" in first
+    assert "edges alone, no features 0.0" in first
     bare = build("featureless", records, "all-labels")
     assert (
         "AUROC: the audit is best or within one standard error of the best in 6 of 6"
