@@ -60,6 +60,7 @@ OTHER_TABLES = (
     "corrected",
     "detection",
     "inductive",
+    "noises",
     "own",
     "pool",
     "smoke",
@@ -275,6 +276,8 @@ def page(evidence: Evidence) -> str:
     parts.append("## Beyond the paper")
     beyond = {name: _build(name, runs, "honest") for name in BEYOND_TABLES}
     parts += [_section(name, table, runs) for name, table in beyond.items()]
+    if "noises" in evidence.records:
+        parts.append(_section("noises", _build("noises", runs, "honest"), runs))
     pool = _build("pool", runs, "pool")
     parts += [_section("pool", pool, runs, "pool"), side_by_side(beyond["beyond"], pool)]
     others = _runs(evidence.records.get(OTHER_DRAWS, ()))

@@ -76,6 +76,7 @@ WITHOUT_RECORDS = (
     "annotators",
     "witnesses",
     "featureless",
+    "noises",
     "review",
     "review-errors",
     "review-promises",

@@ -245,6 +245,19 @@ STUDIES: dict[str, Study] = {
             *_compared(CITATION_GRAPHS, ("none",), (0.0,), "honest"),
         ),
     ),
+    "noises": Study(
+        "relabelling and its best rivals where noise follows features or edges",
+        (
+            Grid(
+                (*CITATION_GRAPHS, "computers", "cs", "debian"),
+                ("annotator", "topology", "confidence", "instance"),
+                (0.3,),
+                ("ce", *BEST),
+                range(5),
+                ("honest",),
+            ),
+        ),
+    ),
     "confirmation": Study(
         "relabelling and its two best rivals on ten new draws, made after all choices were fixed",
         (

@@ -773,6 +773,17 @@ TABLES: dict[str, TableSpec] = {
             "was tuned for any method, and some hardly learn there.",
         ),
     ),
+    "noises": TableSpec(
+        "Test accuracy where noise follows features or edges",
+        "noises",
+        _of_study("noises"),
+        [row for row in _ALL_RANKED if row.key in ("ce", *BEST)],
+        about="relabelling",
+        is_ranked=True,
+        only_protocol="honest",
+        claims=beyond_claims,
+        notes=("Training and validation labels are noisy, and redrawn for every run.",),
+    ),
     "pool": TableSpec(
         "Test accuracy with all noisy labels given to every method",
         "pool",
