@@ -27,6 +27,19 @@ DETECTOR_NAMES: dict[str, str] = {
     "graphcleaner": "GraphCleaner",
     "loss-mixture": "loss mixture",
 }
+# what an audit lacks in an ablation, by the name in ABLATIONS
+ABLATION_NAMES: dict[str, str] = {
+    "labels": "without neighbours' labels",
+    "place": "without the adjacency embedding",
+    "graph": "without either",
+    "edges": "features alone, no edges",
+    "features": "edges alone, no features",
+}
+EDGE_MODEL_NAMES: dict[str, str] = {
+    "propagation": "label propagation",
+    "neighbours": "neighbour majority",
+    "place": "regression on the adjacency embedding",
+}
 
 # strategies of a simulated review: ours, then those of a plain regression on the answers
 REVIEW_NAMES: dict[str, str] = {

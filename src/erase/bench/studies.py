@@ -15,10 +15,12 @@ from msgspec import Meta, Struct, ValidationError, convert
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
+    ABLATIONS,
     AUDIT,
     AUDIT_MODEL,
     DETECTING,
     FEATURE_NOISE_DETECTORS,
+    FEATURELESS_DETECTORS,
     PLAIN_MODEL,
     RIVAL_MODEL,
     DetectionSetup,
@@ -243,6 +245,19 @@ STUDIES: dict[str, Study] = {
             *_compared(CITATION_GRAPHS, ("none",), (0.0,), "honest"),
         ),
     ),
+    "noises": Study(
+        "relabelling and its best rivals where noise follows features or edges",
+        (
+            Grid(
+                (*CITATION_GRAPHS, "computers", "cs", "debian"),
+                ("annotator", "topology", "confidence", "instance"),
+                (0.3,),
+                ("ce", *BEST),
+                range(5),
+                ("honest",),
+            ),
+        ),
+    ),
     "confirmation": Study(
         "relabelling and its two best rivals on ten new draws, made after all choices were fixed",
         (
@@ -389,6 +404,36 @@ STUDIES: dict[str, Study] = {
             )
             for noises, rates in FEATURE_NOISES
             for detector, model in FEATURE_NOISE_DETECTORS
+        ),
+    ),
+    "witnesses": Study(
+        "the audit without a part of its evidence, every label of the graph given",
+        tuple(
+            Grid(
+                (*CITATION_GRAPHS, "debian", "tolokers", "blogcatalog"),
+                ("annotator", *BOTH),
+                (0.3,),
+                (AUDIT,),
+                range(5),
+                ("all-labels",),
+                {name: (value,) for name, value in params.items()},
+            )
+            for params in (AUDIT_MODEL, *ABLATIONS.values())
+        ),
+    ),
+    "featureless": Study(
+        "wrong labels found by edges alone, every label of the graph given",
+        tuple(
+            Grid(
+                ("cora", "computers", "debian"),
+                BOTH,
+                (0.3,),
+                (detector,),
+                range(10),
+                ("all-labels",),
+                {name: (value,) for name, value in params.items()},
+            )
+            for detector, params in FEATURELESS_DETECTORS
         ),
     ),
     "review": Study(
