@@ -14,6 +14,7 @@ from erase.methods.erase import ERASE
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN
 from erase.methods.mcr2 import MCR2
+from erase.methods.nrgnn import NRGNN
 from erase.methods.pignn import PIGNN
 from erase.methods.relabelling.method import Relabelling
 from erase.methods.rtgnn import RTGNN
@@ -32,6 +33,7 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "label-propagation": LabelPropagation,
     "smoothed": SmoothedLogReg,
     "relabelling": Relabelling,
+    "nrgnn": NRGNN,
 }
 
 
@@ -110,6 +112,7 @@ __all__ = [
     "GCE",
     "MCR2",
     "METHODS",
+    "NRGNN",
     "PIGNN",
     "RTGNN",
     "CoDis",
