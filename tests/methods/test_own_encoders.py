@@ -62,7 +62,7 @@ def test_every_network_learns_with_it_and_repeats_itself(name: str, communities:
 
 def test_only_methods_that_need_a_convolution_refuse_it() -> None:
     networks = {n for n, m in METHODS.items() if issubclass(m, NetworkClassifier)}
-    assert networks - set(OWN) == {"ce-gcn", "rtgnn"}
+    assert networks - set(OWN) == {"ce-gcn", "rtgnn", "nrgnn"}
 
 
 def test_many_runs_are_their_single_fits(communities: Data) -> None:

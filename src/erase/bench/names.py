@@ -18,6 +18,8 @@ METHOD_NAMES: dict[str, str] = {
     "smoothed": "smoothed features",
     # ours beyond the paper
     "relabelling": "relabelling",
+    # published elsewhere
+    "nrgnn": "NRGNN",
 }
 
 DETECTOR_NAMES: dict[str, str] = {
@@ -26,6 +28,7 @@ DETECTOR_NAMES: dict[str, str] = {
     "confident-learning": "confident learning",
     "graphcleaner": "GraphCleaner",
     "loss-mixture": "loss mixture",
+    "area-under-margin": "area under margin",
 }
 
 # strategies of a simulated review: ours, then those of a plain regression on the answers

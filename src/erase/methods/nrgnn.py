@@ -26,16 +26,9 @@ from erase.methods.network import (
     mean_outcome,
     one_run,
 )
-from erase.methods.rtgnn import (
-    Links,
-    _WeightedGCN,
-    likeness,
-    link_weights,
-    normalised_weights,
-    reconstruction_loss,
-)
 from erase.nn import neighbours
 from erase.nn.encoders import Encoder, Features
+from erase.nn.links import LinkedGCN, Links
 from erase.nn.sparse import Graph
 from erase.random import torch_stream
 from erase.training.graphs import Batch, WholeGraph
@@ -66,57 +59,11 @@ def nearest_without_label(x: Tensor, labelled: Tensor, nearest: int) -> Tensor:
     return torch.stack([near.repeat_interleave(k), found.flatten()])
 
 
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Links of R runs, and which end of a link is a candidate of the other.
-
-    Attributes:
-        links: self-loops, edges and candidate edges; L entries.
-        of_row: [L] whether the column is among the candidates of the row.
-        of_column: [L] whether the row is among the candidates of the column.
-    """
-
-    links: Links
-    of_row: Tensor
-    of_column: Tensor
-
-    @classmethod
-    def of(cls, graph: Graph, found: Sequence[Tensor]) -> "Candidates":
-        """Add to the graph the candidate edges `found` [2, c] of each run, and their way back."""
-        links = Links.of(graph, found)
-        n, pattern = graph.num_nodes, links.pattern
-        run = pattern.rows // n
-        row, column = pattern.rows % n, pattern.indices % n
-        keys = [(i * n + near) * n + far for i, (near, far) in enumerate(found)]
-        there = torch.cat(keys)
-        return cls(
-            links,
-            torch.isin((run * n + row) * n + column, there),
-            torch.isin((run * n + column) * n + row, there),
-        )
-
-    def weights(self, alike: Tensor, sources: Tensor, min_weight: float) -> Tensor:
-        """Return the weights of links [L]: 1 for self-loops and edges, ReLU(h_i·h_j) for some more.
-
-        These are the candidates of nodes in `sources` whose weight is not below `min_weight`; all
-        other links have weight 0.
-
-        Args:
-            alike: [L] h_i·h_j.
-            sources: [R, N] bool, nodes with a label.
-            min_weight: candidates below it are dropped.
-        """
-        pattern, source = self.links.pattern, sources.flatten()
-        used = self.of_row & source[pattern.rows] | self.of_column & source[pattern.indices]
-        used = used | self.links.loop | self.links.edge
-        return torch.where(used, link_weights(self.links, alike, min_weight), 0.0)
-
-
-def find_candidates(graph: Graph, x: Tensor, labelled: Tensor, nearest: int) -> Candidates:
-    """Return the candidates in a graph for each run's `labelled` nodes [R, N]."""
+def find_links(graph: Graph, x: Tensor, labelled: Tensor, nearest: int) -> Links:
+    """Return the links of a graph for each run's `labelled` nodes [R, N]."""
     splits, split_of_run = labelled.unique(dim=0, return_inverse=True)
     found = [nearest_without_label(x, split, nearest) for split in splits]
-    return Candidates.of(graph, [found[i] for i in split_of_run.tolist()])
+    return Links.of(graph, [found[i] for i in split_of_run.tolist()])
 
 
 @torch.no_grad()
@@ -144,8 +91,8 @@ def extended_loss(logits: Tensor, classes: Tensor, used: Tensor) -> Tensor:
 class NRGNN(NetworkClassifier):
     """NRGNN (Dai et al., 2021): pseudo-labels, and edges from labelled to similar nodes.
 
-    Minimises L_G + α L_E + β L_P: L_P is the miner's cross-entropy to the given labels, L_E the edge
-    predictor's :func:`erase.methods.rtgnn.reconstruction_loss`, and L_G the classifier's
+    Minimises L_G + α L_E + β L_P: L_P is the miner's cross-entropy to the given labels, L_E the
+    edge predictor's :meth:`erase.nn.links.Links.reconstruction_loss`, and L_G the classifier's
     cross-entropy to given labels and pseudo-labels. The classifier predicts; the representation is
     its hidden layer.
 
@@ -221,7 +168,7 @@ class NRGNN(NetworkClassifier):
             **shared,
         )
         networks = {
-            part: _WeightedGCN(
+            part: LinkedGCN(
                 "gcn",
                 hidden=self.hidden,
                 width=size.num_classes,
@@ -242,19 +189,17 @@ class NRGNN(NetworkClassifier):
         return mean_outcome([network["classifier"]], data)
 
     def _outcome_with_candidates(
-        self, network: Any, x: Features, graph: Graph, candidates: Candidates, labelled: Tensor
+        self, network: Any, x: Features, graph: Graph, links: Links, labelled: Tensor
     ) -> Outcome:
         """Return the same on the graph with the edges of labelled and pseudo-labelled nodes."""
-        links = candidates.links
-        alike = likeness(links, network["predictor"](x, graph))
-        values = normalised_weights(links, candidates.weights(alike, labelled, self.min_weight))
+        alike = links.likeness(network["predictor"](x, graph))
+        values = links.normalised(links.weights(alike, labelled, self.min_weight))
         miner, classifier = network["miner"], network["classifier"]
-        mined = miner.weighted_output(miner.weighted_hidden(x, links, values), links, values)
+        mined = miner.linked_output(miner.linked_hidden(x, links, values), links, values)
         pseudo, _ = pseudo_labels(mined, labelled, self.certainty)
-        weights = candidates.weights(alike, labelled | pseudo, self.min_weight)
-        values = normalised_weights(links, weights)
-        hidden = classifier.weighted_hidden(x, links, values)
-        proba = classifier.weighted_output(hidden, links, values).softmax(2)
+        values = links.normalised(links.weights(alike, labelled | pseudo, self.min_weight))
+        hidden = classifier.linked_hidden(x, links, values)
+        proba = classifier.linked_output(hidden, links, values).softmax(2)
         return Outcome(proba, hidden, proba.argmax(2))
 
     @torch.no_grad()
@@ -265,11 +210,9 @@ class NRGNN(NetworkClassifier):
         device = resolve_device(self.device)
         graph, x = Graph(task.edge_index.to(device), task.num_nodes), task.x.to(device)
         labelled = labelled.to(device)
-        candidates = find_candidates(graph, x, labelled, self.nearest)
+        links = find_links(graph, x, labelled, self.nearest)
         network = self._fitted_network().to(device)
-        return one_run(
-            self._outcome_with_candidates(network, Features(x), graph, candidates, labelled)
-        )
+        return one_run(self._outcome_with_candidates(network, Features(x), graph, links, labelled))
 
 
 class _NRGNNLearner(BatchLearner):
@@ -281,28 +224,28 @@ class _NRGNNLearner(BatchLearner):
         self.labelled = torch.stack([task.train_mask for task in tasks]).to(self.device)
         if not method.batch_size:
             x = tasks[0].x.to(self.device)
-            self.candidates = find_candidates(self.graph, x, self.labelled, method.nearest)
+            self.links = find_links(self.graph, x, self.labelled, method.nearest)
         self.predictor: Encoder = self.parts["predictor"]
-        self.miner: _WeightedGCN = self.parts["miner"]
-        self.classifier: _WeightedGCN = self.parts["classifier"]
+        self.miner: LinkedGCN = self.parts["miner"]
+        self.classifier: LinkedGCN = self.parts["classifier"]
         self.train_by_adam()
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the predictor, the miner and the classifier, and their sum."""
-        method, candidates = self.method, self._candidates_of(batch)
-        links, labelled = candidates.links, self.labelled[:, batch.nodes]
+        method, links = self.method, self._links_of(batch)
+        labelled = self.labelled[:, batch.nodes]
         h = self.predictor(batch.x, batch.graph, self.dropout, last=batch.last)
-        alike = likeness(links, h)
-        weights = candidates.weights(alike, labelled, method.min_weight)
+        alike = links.likeness(h)
+        weights = links.weights(alike, labelled, method.min_weight)
         mined = self._logits(self.miner, batch, links, weights)
         pseudo, named = pseudo_labels(mined, labelled, method.certainty)
-        weights = candidates.weights(alike, labelled | pseudo, method.min_weight)
+        weights = links.weights(alike, labelled | pseudo, method.min_weight)
         logits = self._logits(self.classifier, batch, links, weights)
         in_batch = torch.zeros_like(labelled).scatter(1, batch.train, value=True)
         classes = named.scatter(1, batch.train, batch.given)
         classified = extended_loss(logits, classes, in_batch | pseudo)
         mining = mean_cross_entropy(mined, batch.train, batch.given)
-        reconstruction = reconstruction_loss(links, alike, h, method.negatives)
+        reconstruction = links.reconstruction_loss(alike, h, method.negatives)
         return {
             "loss": classified + method.edges * reconstruction + method.miner * mining,
             "classified": classified,
@@ -311,25 +254,23 @@ class _NRGNNLearner(BatchLearner):
             "pseudo_labels": pseudo.float().sum(1),
         }
 
-    def _logits(
-        self, network: _WeightedGCN, batch: Batch, links: Links, weights: Tensor
-    ) -> Tensor:
-        share, values = self.method.dropout, normalised_weights(links, weights)
+    def _logits(self, network: LinkedGCN, batch: Batch, links: Links, weights: Tensor) -> Tensor:
+        share, values = self.method.dropout, links.normalised(weights)
         x = batch.x.dropout(share, self.dropout) if share > 0 else batch.x
-        return network.weighted_output(network.weighted_hidden(x, links, values), links, values)
+        return network.linked_output(network.linked_hidden(x, links, values), links, values)
 
-    def _candidates_of(self, batch: Batch) -> Candidates:
+    def _links_of(self, batch: Batch) -> Links:
         if isinstance(self.data, WholeGraph):
-            return self.candidates
+            return self.links
         labelled = self.labelled[:, batch.nodes]
         graph, x = self.data.among(batch), self.data.rows(batch.nodes)
-        return find_candidates(graph, x, labelled, self.method.nearest)
+        return find_links(graph, x, labelled, self.method.nearest)
 
     @torch.no_grad()
     def evaluate(self) -> Outcome:
         """Return the classifier's probabilities and hidden layer."""
         if isinstance(self.data, WholeGraph):
             return self.method._outcome_with_candidates(
-                self.network, self.data.x, self.graph, self.candidates, self.labelled
+                self.network, self.data.x, self.graph, self.links, self.labelled
             )
         return self.method._outcome(self.network, self.data)
