@@ -48,7 +48,7 @@ def test_no_cell_occurs_twice_and_seeds_count_from_zero(name: str) -> None:
 # a method that is added later need not be run on all these cells
 COMPARED = (
     *("erase", "ce", "ce-gcn", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn"),
-    "nrgnn",
+    *("nrgnn", "pta"),
     *("label-propagation", "smoothed", "relabelling"),
 )
 

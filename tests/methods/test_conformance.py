@@ -48,7 +48,7 @@ SMALL: dict[str, Any] = {
 }
 # methods that neither select nor correct labels
 TAKES_LABELS_AS_GIVEN = (
-    *("ce", "ce-gcn", "gce", "apl", "mcr2", "pignn", "nrgnn"),
+    *("ce", "ce-gcn", "gce", "apl", "mcr2", "pignn", "nrgnn", "pta"),
     *("label-propagation", "smoothed"),
 )
 NETWORKS = [name for name in sorted(METHODS) if issubclass(METHODS[name], NetworkClassifier)]

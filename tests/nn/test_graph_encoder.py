@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "epochs": 4, "lr": 0.01, "dev
 # without one, test_every_encoder_has_a_plain_layer alone fails
 WITH_PLAIN_LAYER = [kind for kind in sorted(ENCODERS) if ENCODERS[kind] in graph_encoder._LAYERS]
 NETWORKS = [name for name, method in METHODS.items() if issubclass(method, NetworkClassifier)]
-OF_A_CONVOLUTION = ("ce-gcn", "rtgnn", "nrgnn")
+OF_ONE_ENCODER = ("ce-gcn", "rtgnn", "nrgnn", "pta")
 
 
 def fitted(name: str, graph: Data, **changes: Any) -> Any:
@@ -40,7 +40,7 @@ def test_every_encoder_has_a_plain_layer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("encoder", WITH_PLAIN_LAYER)
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in OF_A_CONVOLUTION])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in OF_ONE_ENCODER])
 def test_the_output_is_that_of_transform(name: str, encoder: str, communities: Data) -> None:
     model, task = fitted(name, communities, encoder=encoder), NodeTask.of(communities)
     module = model.encoder_

@@ -20,6 +20,7 @@ METHOD_NAMES: dict[str, str] = {
     "relabelling": "relabelling",
     # published elsewhere
     "nrgnn": "NRGNN",
+    "pta": "PTA",
 }
 
 DETECTOR_NAMES: dict[str, str] = {

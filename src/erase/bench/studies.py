@@ -119,7 +119,7 @@ TWO_PROTOCOLS = ("paper", "honest")  # those with a split
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 HEAVY = (0.3, 0.4, 0.5)
 SANITY = ("label-propagation", "ce-gcn", "smoothed")
-RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "nrgnn", *SANITY, "relabelling")
+RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "nrgnn", "pta", *SANITY, "relabelling")
 ALL = ("erase", "ce", *RIVALS)
 # Settings that come nearest to the published figures of a rival (study departures); the others do
 # so with the settings that the paper prints.

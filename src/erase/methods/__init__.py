@@ -16,6 +16,7 @@ from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN
 from erase.methods.mcr2 import MCR2
 from erase.methods.nrgnn import NRGNN
 from erase.methods.pignn import PIGNN
+from erase.methods.pta import PTA
 from erase.methods.relabelling.method import Relabelling
 from erase.methods.rtgnn import RTGNN
 from erase.methods.smoothed import SmoothedLogReg
@@ -34,6 +35,7 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "smoothed": SmoothedLogReg,
     "relabelling": Relabelling,
     "nrgnn": NRGNN,
+    "pta": PTA,
 }
 
 
@@ -114,6 +116,7 @@ __all__ = [
     "METHODS",
     "NRGNN",
     "PIGNN",
+    "PTA",
     "RTGNN",
     "CoDis",
     "CrossEntropy",
