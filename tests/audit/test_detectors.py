@@ -449,7 +449,8 @@ def test_replaced_labels_set_the_threshold(monkeypatch: pytest.MonkeyPatch) -> N
         assert evidence.shape == (40, 3, 7)
         assert evidence.mean(1) == pytest.approx(0.0)
         asked.append(y)
-        return areas[len(asked) - 1]
+        mine: Floats = areas[len(asked) - 1]
+        return mine
 
     monkeypatch.setattr(detectors, "areas_under_margin", watched)
     found = area_under_margin(out_of_fold_of(given, proba), ring(40), 0)
