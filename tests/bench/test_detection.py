@@ -293,14 +293,17 @@ def test_labels_whose_truth_is_unknown_are_not_scored() -> None:
 
 def test_the_study_is_what_has_to_be_shown() -> None:
     cells = STUDIES["detection"].cells()
-    assert len(cells) == 3 * 2 * 2 * 10 * (5 * 2 + 1)
+    assert len(cells) == 3 * 2 * 2 * 10 * (6 * 2 + 1)
     assert {c.dataset for c in cells} == {"cora", "citeseer", "pubmed"}
     assert {(c.noise, c.rate) for c in cells} == set(
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
     ours = {"judge": DEFAULT_METHOD, "folds": FOLDS, **audit_params(DEFAULT_METHOD)}
     theirs, plain = ({"judge": model, "folds": FOLDS} for model in ("ce", "smoothed"))
-    detectors = ("audit", "confidence", "confident-learning", "graphcleaner", "loss-mixture")
+    detectors = (
+        *("audit", "confidence", "confident-learning", "graphcleaner", "loss-mixture"),
+        "area-under-margin",
+    )
     assert {c.method for c in cells} == set(detectors)
     for method in detectors:
         params = [c.params for c in cells if c.method == method]
@@ -544,7 +547,7 @@ def test_rows_are_ours_and_rivals_with_their_models_then_all_with_others(
 def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "detection", "--only", "dataset=cora", "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "440 cells" in shown
+    assert "520 cells" in shown
     assert all(name in shown for name in DETECTORS_COMPARED)
 
 

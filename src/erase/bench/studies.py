@@ -121,7 +121,7 @@ TWO_PROTOCOLS = ("paper", "honest")  # those with a split
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 HEAVY = (0.3, 0.4, 0.5)
 SANITY = ("label-propagation", "ce-gcn", "smoothed")
-RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", *SANITY, "relabelling")
+RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "nrgnn", "pta", *SANITY, "relabelling")
 ALL = ("erase", "ce", *RIVALS)
 # Settings that come nearest to the published figures of a rival (study departures); the others do
 # so with the settings that the paper prints.
@@ -131,7 +131,10 @@ NEAREST_TO_PRINT: Mapping[str, Mapping[str, Any]] = {
 }
 WITHOUT_EPOCHS = ("label-propagation", "smoothed", "relabelling")
 # Of study `detection`. A detector that is not here has no empty row in its table.
-DETECTORS_COMPARED = (AUDIT, "confidence", "confident-learning", "graphcleaner", "loss-mixture")
+DETECTORS_COMPARED = (
+    *(AUDIT, "confidence", "confident-learning", "graphcleaner", "loss-mixture"),
+    "area-under-margin",
+)
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
 CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
 BEST = ("erase", "smoothed", "relabelling")  # without clean labels
