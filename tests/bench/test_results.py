@@ -110,7 +110,7 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence_page:
 
 
 def test_audits_that_predate_the_rules_are_named() -> None:
-    audit = Cell("cora", "symmetric", 0.3, "audit", {"judge": "ce"}, "honest")
+    audit = Cell("cora", "symmetric", 0.3, "audit", {"judge": "ce"}, "honest", 0)
     rival = replace(audit, method="confidence")
     fixed = replace(audit, method="ce", params={"corrected_by": "relabelling"})
     old = [Record(cell) for cell in (audit, rival, fixed)]
