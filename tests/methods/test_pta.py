@@ -99,8 +99,9 @@ def test_the_defaults() -> None:
     }
 
 
-def test_on_computers_weights_decay_less() -> None:
+def test_on_two_graphs_weights_decay_less() -> None:
     assert PTA.preset(dataset="computers").weight_decay == 5e-4
+    assert PTA.preset(dataset="cs").weight_decay == 5e-4
     assert PTA.preset(dataset="computers", weight_decay=0.1).weight_decay == 0.1
     assert PTA.preset(dataset="ogbn-arxiv").batch_size == 200
     assert PTA.preset(dataset="cora").get_params() == PTA().get_params()
