@@ -79,7 +79,8 @@ INTRODUCTION = """\
 The page repeats the paper's evaluation with ERASE and the seven methods it is compared with. It
 adds three baselines (a GCN with cross-entropy, label propagation, and logistic regression on
 smoothed features), two further rivals (NRGNN and PTA) and relabelling, the default model of
-`erase audit`. All methods get the same graphs, splits and wrong labels. Tables show our mean over the runs and, in brackets, the paper's.
+`erase audit`. All methods get the same graphs, splits and wrong labels. Tables show our mean over
+the runs and, in brackets, the paper's.
 Protocol `paper` has one draw of the noise and clean validation labels, as the published figures do.
 Protocol `honest` redraws the noise for every run and corrupts validation labels too, because
 clean validation labels are rarely available in practice. Methods are compared by paired t-tests
