@@ -23,7 +23,7 @@ from erase.methods import METHODS
 
 PACKAGE = Path(__file__).parents[1]
 
-# Modules that say, show, read or write something, and packages of them.
+# Modules that only show, read or write something, and packages of them.
 WITHOUT_EFFECT: tuple[str, ...] = (
     "erase.audit.report",
     "erase.audit.statements",

@@ -638,7 +638,7 @@ def reconsider(
 
 @full_float32()
 def _inner_proba(candidates: Sequence[Candidate], rows: Tensor, fold: Nodes) -> NDArray[np.float32]:
-    """Return what the M classifiers of its own inner fold say about each row [M, n, K].
+    """Return the predictions of the M classifiers of its own inner fold for each row [M, n, K].
 
     Args:
         candidates: [J] one for each inner fold, of M classifiers.
