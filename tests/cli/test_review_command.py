@@ -6,12 +6,13 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from http.client import HTTPException
 from http.cookiejar import CookieJar
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import httpx2
@@ -269,6 +270,43 @@ def test_audits_use_what_was_decided(
     assert seen == [2, 3]
     with erase.Reviews(reviewed) as reviews:
         assert reviews.seed == 3
+
+
+def test_decisions_are_in_one_file_when_it_ends_during_an_audit(
+    reviewed: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People copy the database alone, without the log that SQLite keeps beside an open one."""
+    started, over = Event(), Event()
+    left: list[bool] = []
+
+    def audit(graph: Any, **options: Any) -> Any:
+        if over.is_set() or threading.current_thread() is threading.main_thread():
+            return AUDIT
+        started.set()
+        over.wait(30)
+        return AUDIT
+
+    def visit(url: str) -> None:
+        with httpx2.Client(base_url=url.split("/?")[0]) as client:
+            client.get(url)
+            item, *_ = client.get("/api/items?n=1").json()
+            body = {"key": "decision-1", "node": item["node"], "class": 0}
+            assert client.post("/api/decisions", json={"decisions": [body]}).status_code == 200
+        assert started.wait(30)
+        raise KeyboardInterrupt
+
+    def leave(status: int) -> None:
+        left.append(reviewed.with_name(f"{reviewed.name}-wal").exists())
+        over.set()
+        raise SystemExit(status)
+
+    monkeypatch.setattr("erase.audit.audit", audit)
+    monkeypatch.setattr("webbrowser.open", visit)
+    monkeypatch.setattr("erase.cli.review.os._exit", leave)
+    command = ["review", str(folder), "--db", str(reviewed), "--port", "0", "--quiet"]
+    with pytest.raises(SystemExit):
+        main([*command, "--by", "ann", "--every", "1"])
+    assert left == [False]
 
 
 def free_port() -> int:

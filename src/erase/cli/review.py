@@ -266,6 +266,7 @@ def _serve(
         f"write them with `erase review {graph} --db {reviews.path} --export labels.csv`."
     )
     if session.is_auditing:  # torch aborts where its thread is cut off; all decisions are stored
+        reviews.close()  # in one file, without a log beside it
         os._exit(0)
 
 
