@@ -163,6 +163,33 @@ def test_wrong_options_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv", "../shop/nodes.csv", "link.csv"])
+def test_the_graphs_own_tables_are_not_exported_over(
+    name: str, folder: Path, reviewed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "link.csv").symlink_to(folder / "nodes.csv")
+    before = (folder / "nodes.csv").read_bytes(), (folder / "edges.csv").read_bytes()
+    command = ["review", str(folder), "--db", str(reviewed), "--export", str(folder / name)]
+    assert main(command) == 2
+    assert "a table of the graph. Name another file; --write-back" in capsys.readouterr().err
+    assert before == ((folder / "nodes.csv").read_bytes(), (folder / "edges.csv").read_bytes())
+
+
+def test_an_address_that_is_not_free_is_told_before_the_audit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def audit(*_: Any, **__: Any) -> None:
+        raise AssertionError("minutes of work, and then an error")
+
+    monkeypatch.setattr("erase.audit.audit", audit)
+    monkeypatch.chdir(folder.parent)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for words in (["--port", port], ["--host", "999.1.1.1", "--token", TOKEN]):
+            assert main(["review", "shop", "--no-browser", *words]) == 2
+            assert "expected an address that is free" in capsys.readouterr().err
+
+
 def test_reviews_of_another_graph_are_refused(
     reviewed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
