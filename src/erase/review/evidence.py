@@ -247,7 +247,8 @@ def _csv_row(
         reader = csv.reader(StringIO(found[1].decode(), newline=""), delimiter=chosen["sep"])
         if len(cells := next(reader)) == width:
             return [cells[place] for place in places]
-    return pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
+    read: list[Any] = pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
+    return read
 
 
 def _cells(names: list[str], cells: list[Any]) -> list[tuple[str, str]]:
