@@ -12,7 +12,8 @@ from erase.bench.tables.build import NOT_HERE
 from grids import grid
 
 SHOWN = [study for study in STUDIES if study != "smoke"]
-LISTED_WITH_RECORDS = ("annotators", "inductive", "review")  # only when some are here
+# only when some are here
+LISTED_WITH_RECORDS = ("annotators", "featureless", "inductive", "noises", "review", "witnesses")
 TF32 = ", TF32 products"
 _STALE = """\
 > Runs of {} here were made in TF32 by a version whose classifier lost digits in it: on

@@ -167,6 +167,9 @@ def _audits(lines: Sequence[Line]) -> str:
     for line in lines_of("audit-growth", lines):
         title = f"{line['nodes']:,} nodes, {line['labelled']:.0%} labelled, out of a folder"
         rows.append(_audit_row(title, line, line["scores"]["auroc"]))
+    for line in lines_of("audit-gpu", lines):
+        title = f"{line['nodes']:,} nodes, all labelled, out of a folder, {line['device']}"
+        rows.append(_audit_row(title, line, line["scores"]["auroc"]))
     for line in lines_of("audit-ranks", lines):
         title = f"{line['nodes']:,} nodes, {line['processes']} processes of a thread"
         rows.append(_audit_row(title, line, line["scores"]["auroc"]))

@@ -53,16 +53,18 @@ LARGEST_SVG = 150_000  # bytes; what is larger becomes a PNG
 
 BEYOND_TABLES = ("beyond", "parts", "relabelled", "heterophily")
 REVIEW_TABLES = ("review", "review-errors", "review-promises")
+ALL_LABELS_TABLES = ("annotators", "witnesses", "featureless")
 OTHER_TABLES = (
-    "annotators",
     "clean",
     "confirmation",
     "corrected",
     "detection",
     "inductive",
+    "noises",
     "own",
     "pool",
     "smoke",
+    *ALL_LABELS_TABLES,
     *BEYOND_TABLES,
     *REVIEW_TABLES,
 )
@@ -75,8 +77,8 @@ INTRODUCTION = """\
 
 The page repeats the paper's evaluation with ERASE and the seven methods it is compared with. It
 adds three baselines (a GCN with cross-entropy, label propagation, and logistic regression on
-smoothed features) and relabelling, the default model of `erase audit`. All methods get the same
-graphs, splits and wrong labels. Tables show our mean over the runs and, in brackets, the paper's.
+smoothed features), two further rivals (NRGNN and PTA) and relabelling, the default model of
+`erase audit`. All methods get the same graphs, splits and wrong labels. Tables show our mean over the runs and, in brackets, the paper's.
 Protocol `paper` has one draw of the noise and clean validation labels, as the published figures do.
 Protocol `honest` redraws the noise for every run and corrupts validation labels too, because
 clean validation labels are rarely available in practice. Methods are compared by paired t-tests
@@ -274,6 +276,8 @@ def page(evidence: Evidence) -> str:
     parts.append("## Beyond the paper")
     beyond = {name: _build(name, runs, "honest") for name in BEYOND_TABLES}
     parts += [_section(name, table, runs) for name, table in beyond.items()]
+    if "noises" in evidence.records:
+        parts.append(_section("noises", _build("noises", runs, "honest"), runs))
     pool = _build("pool", runs, "pool")
     parts += [_section("pool", pool, runs, "pool"), side_by_side(beyond["beyond"], pool)]
     others = _runs(evidence.records.get(OTHER_DRAWS, ()))
@@ -283,8 +287,9 @@ def page(evidence: Evidence) -> str:
         parts.append(_section("inductive", inductive, runs))
     found = _build("detection", runs, "honest")
     parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
-    if (annotators := _build("annotators", runs, ALL_LABELS)) is not None:
-        parts.append(_section("annotators", annotators, runs, ALL_LABELS))
+    for name in ALL_LABELS_TABLES:
+        if TABLES[name].study in evidence.records:
+            parts.append(_section(name, _build(name, runs, ALL_LABELS), runs, ALL_LABELS))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
     if any(reviews.values()):

@@ -294,7 +294,11 @@ AUDITED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def run_audit(
-    graph: str, *options: str, processes: int = 1, threads: int | None = None
+    graph: str,
+    *options: str,
+    processes: int = 1,
+    threads: int | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Run `erase audit`; return its time, processor time, memory of each process, and AUROC."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
@@ -303,7 +307,7 @@ def run_audit(
         script, peaks, out = (Path(folder) / name for name in ("audit.py", "peaks", "out"))
         script.write_text(TIMED)
         command = [sys.executable, *(torchrun if processes > 1 else []), str(script), str(peaks)]
-        command += ["audit", graph, "--out", str(out), "--device", "cpu", "--quiet"]
+        command += ["audit", graph, "--out", str(out), "--device", device, "--quiet"]
         command += ["--noise", "symmetric:0.3", *options]
         bound = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
         start = time.perf_counter()
@@ -362,6 +366,18 @@ def audit_share(place: Place, nodes: int, share: float) -> dict[str, Any]:
     if share == 1.0:
         return run_audit(str(citations_folder(place, nodes)), "--all-labels")
     return run_audit(str(citations_folder(place, nodes, share)))
+
+
+def audit_gpu(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """Yield the audit of the largest folder on a GPU, if there is one."""
+    if torch.cuda.is_available():
+        about = {"nodes": place.nodes, "device": torch.cuda.get_device_name()}
+        yield about, partial(audit_on_gpu, place)
+
+
+def audit_on_gpu(place: Place) -> dict[str, Any]:
+    """Audit all labels of a folder on a GPU."""
+    return run_audit(str(citations_folder(place, place.nodes)), "--all-labels", device="cuda")
 
 
 def audit_ranks(place: Place) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
@@ -505,6 +521,7 @@ MEASURES: dict[str, Measure] = {
     "ranks": ranks,
     "audit": audits,
     "audit-growth": audit_growth,
+    "audit-gpu": audit_gpu,
     "audit-ranks": audit_ranks,
     "audit-beside": audit_beside,
     "predict": predictions,
@@ -524,7 +541,7 @@ def main() -> None:
     known = options.records.read_text().splitlines() if options.records.exists() else []
     done = [json.loads(line) for line in known]
     place = Place(options.graphs, options.nodes)
-    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
     for name in options.only:
         for about, work in MEASURES[name](place):
             about = {"measure": name, "at_most": options.nodes, **about}

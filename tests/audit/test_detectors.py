@@ -1,6 +1,7 @@
 """Detectors: right where it is plain, equal to their formulas, one of them to cleanlab."""
 
 import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from torch import Tensor
 from erase.audit import detectors
 from erase.audit.detectors import (
     DETECTORS,
+    area_under_margin,
+    areas_under_margin,
     confidence,
     confident_learning,
     estimate_joint,
@@ -400,6 +403,69 @@ def test_equal_losses_are_no_issue() -> None:
     found = loss_mixture(out_of_fold_of([0, 1, 0], np.full((3, 2), 0.5)), NO_EDGES, 0)
     assert found.quality.tolist() == [1, 1, 1]
     assert not found.is_issue.any()
+
+
+# --- area under margin
+
+
+def areas_by_loops(evidence: Floats, y: Any) -> list[float]:
+    """Return the mean margin of each node from the printed formulas, node by node."""
+    n, classes, width = evidence.shape
+    weights, velocity, totals = [0.0] * (width + 1), [0.0] * (width + 1), [0.0] * n
+
+    def logits(i: int) -> list[float]:
+        z = [sum(weights[d] * evidence[i, c, d] for d in range(width)) for c in range(classes)]
+        return [*z, weights[width]]
+
+    for _ in range(150):
+        gradient = [1e-4 * w for w in weights]
+        for i in range(n):
+            powers = [math.exp(z) for z in logits(i)]
+            for c in range(classes + 1):
+                surplus = powers[c] / sum(powers) - (c == y[i])
+                row = [*evidence[i, c], 0.0] if c < classes else [0.0] * width + [1.0]
+                gradient = [g + surplus * x / n for g, x in zip(gradient, row, strict=True)]
+        velocity = [0.9 * v + g for v, g in zip(velocity, gradient, strict=True)]
+        weights = [w - 0.1 * v for w, v in zip(weights, velocity, strict=True)]
+        for i in range(n):
+            z = logits(i)
+            totals[i] += z[y[i]] - max(value for c, value in enumerate(z) if c != y[i])
+    return [total / 150 for total in totals]
+
+
+def test_areas_under_margin_are_those_of_the_loops() -> None:
+    rng = np.random.default_rng(0)
+    evidence, y = rng.standard_normal((7, 3, 2)), np.array([0, 1, 2, 3, 1, 0, 3])
+    assert areas_under_margin(evidence, y) == pytest.approx(areas_by_loops(evidence, y))
+
+
+def test_replaced_labels_set_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run replaces one label in K + 1, no label in both; only the other run scores them."""
+    asked: list[NDArray[np.int64]] = []
+    given, proba, _ = noisy_case(0, n=40)
+    areas = np.random.default_rng(1).standard_normal((2, 40))
+
+    def watched(evidence: Floats, y: NDArray[np.int64]) -> Floats:
+        assert evidence.shape == (40, 3, 7)
+        assert evidence.mean(1) == pytest.approx(0.0)
+        asked.append(y)
+        mine: Floats = areas[len(asked) - 1]
+        return mine
+
+    monkeypatch.setattr(detectors, "areas_under_margin", watched)
+    found = area_under_margin(out_of_fold_of(given, proba), ring(40), 0)
+    replaced = [y == 3 for y in asked]
+    assert [mask.sum() for mask in replaced] == [10, 10]
+    assert not (replaced[0] & replaced[1]).any()
+    for node in range(40):
+        above = [
+            areas[run, node] - np.quantile(areas[run][replaced[run]], 0.99)
+            for run in range(2)
+            if not replaced[run][node]
+        ]
+        assert found.quality[node] == pytest.approx(1 / (1 + math.exp(-np.mean(above))))
+        assert found.is_issue[node] == (np.mean(above) <= 0)
+        assert all(y[node] == given[node] for y in asked if y[node] != 3)
 
 
 # --- on graphs

@@ -207,13 +207,25 @@ def test_a_trusted_label_takes_no_part_in_its_own_quality() -> None:
     before, after = (trusted_posterior(evidence, t, fold) for t in (trusted.label, changed))
     np.testing.assert_array_equal(after[fold == fold[one]], before[fold == fold[one]])
     assert not np.allclose(after, before)
-    right = (given == trusted.label)[known]
-    flipped = right.copy()
-    flipped[0] = ~flipped[0]
-    first, second = (_calibrated(before, given, known, r, fold) for r in (right, flipped))
+    flipped = trusted.label.copy()  # right instead of wrong, or the other way round
+    flipped[one] = (given[one] + (flipped[one] == given[one])) % 3
+    first, second = (_calibrated(before, given, t, fold) for t in (trusted.label, flipped))
     np.testing.assert_array_equal(second[fold == fold[one]], first[fold == fold[one]])
     assert not np.allclose(second, first)
     np.testing.assert_allclose(first.sum(1), 1)
+
+
+def test_quality_is_calibrated_on_all_labels_that_a_person_confirmed() -> None:
+    """Which of them were drawn at random matters for the share of wrong labels alone."""
+    _, plain, evidence, trusted = misled(1, reviewed=120)
+    some = trusted.is_random & (np.cumsum(trusted.is_random) <= 30)
+    whole, part, none = (
+        learn(plain, evidence, Trusted(trusted.label, drawn), max_false_alarms=0.2, seed=1)
+        for drawn in (trusted.is_random, some, np.zeros(400, dtype=bool))
+    )
+    np.testing.assert_array_equal(part.quality, whole.quality)
+    assert not np.allclose(none.quality, whole.quality)
+    assert part.noise_rate.value != whole.noise_rate.value
 
 
 def test_labels_chosen_because_they_look_wrong_do_not_estimate() -> None:

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
-from erase.audit.witnesses import _propagated, gather, neighbour_labels, pool
+from erase.audit.witnesses import GRAPH_PARTS, _propagated, gather, neighbour_labels, pool
 from erase.data.task import NodeTask
 
 
@@ -75,6 +75,22 @@ def test_opinions_by_features_are_absent_where_there_are_none() -> None:
     found = gather(bare, np.arange(40) % 5, 0, torch.device("cpu"))
     assert found.features is found.smoothed is None
     assert found.rows(np.arange(40) < 3).graph.shape == (3, 3)
+
+
+def test_a_part_of_the_graph_can_be_left_out() -> None:
+    task = two_parts(weighted=False)
+    nodes, fold, cpu = np.arange(40), np.arange(40) % 5, torch.device("cpu")
+    given = task.y.numpy()
+    whole, each = gather(task, fold, 0, cpu), gather(task, fold, 0, cpu, parts=GRAPH_PARTS)
+    np.testing.assert_array_equal(whole.graph, each.graph)
+    np.testing.assert_array_equal(whole.around, each.around)
+    near = neighbour_labels(task, nodes, given)
+    found = gather(task, fold, 0, cpu, parts=["neighbours"])
+    np.testing.assert_allclose(found.graph, pool([near], given, 0))
+    np.testing.assert_allclose(found.around, near**2 / (near**2).sum(1, keepdims=True))
+    for name in GRAPH_PARTS:
+        others = gather(task, fold, 0, cpu, parts=GRAPH_PARTS.keys() - {name})
+        assert not np.allclose(others.around, whole.around)
 
 
 def test_a_pool_is_the_regression_of_scikit_learn_on_log_odds() -> None:

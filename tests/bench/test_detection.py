@@ -15,12 +15,15 @@ import pytest
 from hypothesis import given as drawn
 
 from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, OutOfFold, audit, audit_params
+from erase.audit.decision import decide
 from erase.audit.out_of_fold import out_of_sample
 from erase.bench import labels_of_cell, runner
 from erase.bench.detection import (
+    ABLATIONS,
     AUDIT,
     AUDIT_MODEL,
     DETECTING,
+    LEFT_OUT,
     RIVAL_MODEL,
     DetectionSetup,
     detection_scores,
@@ -28,7 +31,7 @@ from erase.bench.detection import (
     score_audit,
     score_detection,
 )
-from erase.bench.names import DETECTOR_NAMES
+from erase.bench.names import ABLATION_NAMES, DETECTOR_NAMES
 from erase.bench.records import Cell, Record, read
 from erase.bench.runner import Batch, Execution, plan, run_batch, run_cells
 from erase.bench.studies import DETECTORS_COMPARED, STUDIES, Grid, Study, check
@@ -39,6 +42,7 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
 from erase.methods.label_propagation import LabelPropagation
+from erase.methods.smoothed import SmoothedLogReg
 from graphs import tiny
 
 pytestmark = pytest.mark.usefixtures("tiny_dataset")
@@ -162,6 +166,8 @@ def test_parameters_that_a_detector_does_not_take_change_its_model() -> None:
         ({"folds": 1}, "folds = 1"),
         ({"folds": 2.5}, "folds = 2.5"),
         ({"max_false_alarms": 1.5}, "max_false_alarms = 1.5"),
+        ({"features": "no"}, "features = 'no'"),
+        ({"left_out": "edges"}, "left_out = 'edges'"),
         ({"temperature": 2}, "temperature"),
     ],
 )
@@ -197,6 +203,35 @@ def test_a_record_of_the_audit_is_the_score_of_the_audit() -> None:
     assert scores["noise_rate"] == rate.value
     assert (scores["noise_rate_low"], scores["noise_rate_high"]) == (rate.low, rate.high)
     assert scores["flagged"] == found.decision.is_issue.sum() > 0
+
+
+def test_without_features_the_audit_is_that_of_the_bare_graph() -> None:
+    params = {"judge": "smoothed", "features": False}
+    (result,) = run_batch(batch(cell(params=params)))
+    bare = labels_of_cell(tiny(), cell())
+    bare.num_nodes, bare.x = len(bare.y), None
+    found = audit(bare, method=SmoothedLogReg(seed=0, device="cpu"), folds=FOLDS)
+    scores = result.record.scores
+    expected = score_audit(found, tiny())
+    assert scores["auroc"] == expected["auroc"]
+    assert scores["noise_rate"] == found.decision.noise_rate.value
+    (other,) = run_batch(batch(cell(params={**params, "features": True})))
+    assert other.record.scores["auroc"] != scores["auroc"]
+
+
+def test_what_is_left_out_of_the_audit_is_no_witness() -> None:
+    kinds = ("nothing", "labels", "place", "graph")
+    same = [cell(params={"left_out": kind}) for kind in kinds]
+    rates = [result.record.scores["noise_rate"] for result in run_batch(batch(*same))]
+    assert len(set(rates)) == 4
+    found, _ = out_of_fold_like(cell())
+    labelled = found.given >= 0
+    proba = found.proba[labelled].astype(np.float64)
+    alone = decide(found.given[labelled], proba, max_false_alarms=0.2, seed=0)
+    assert rates[-1] == pytest.approx(alone.noise_rate.value)
+    assert len(plan(Study("tests", ()), same, HERE)) == 1
+    bare = cell(params={"features": False})
+    assert len(plan(Study("tests", ()), [*same, bare], HERE)) == 2
 
 
 def test_the_allowed_false_alarms_change_what_is_flagged() -> None:
@@ -258,14 +293,17 @@ def test_labels_whose_truth_is_unknown_are_not_scored() -> None:
 
 def test_the_study_is_what_has_to_be_shown() -> None:
     cells = STUDIES["detection"].cells()
-    assert len(cells) == 3 * 2 * 2 * 10 * (5 * 2 + 1)
+    assert len(cells) == 3 * 2 * 2 * 10 * (6 * 2 + 1)
     assert {c.dataset for c in cells} == {"cora", "citeseer", "pubmed"}
     assert {(c.noise, c.rate) for c in cells} == set(
         product(("symmetric", "asymmetric"), (0.1, 0.3))
     )
     ours = {"judge": DEFAULT_METHOD, "folds": FOLDS, **audit_params(DEFAULT_METHOD)}
     theirs, plain = ({"judge": model, "folds": FOLDS} for model in ("ce", "smoothed"))
-    detectors = ("audit", "confidence", "confident-learning", "graphcleaner", "loss-mixture")
+    detectors = (
+        *("audit", "confidence", "confident-learning", "graphcleaner", "loss-mixture"),
+        "area-under-margin",
+    )
     assert {c.method for c in cells} == set(detectors)
     for method in detectors:
         params = [c.params for c in cells if c.method == method]
@@ -273,6 +311,45 @@ def test_the_study_is_what_has_to_be_shown() -> None:
         assert params.count(plain) == (120 if method == "audit" else 0)
     assert {c.seed for c in cells} == set(range(10))
     assert {c.protocol for c in cells} == {"honest"}
+
+
+def test_each_witness_is_left_out_also_where_neighbours_differ() -> None:
+    cells = STUDIES["witnesses"].cells()
+    assert {c.dataset for c in cells} > {"tolokers", "blogcatalog"}
+    assert {c.noise for c in cells} == {"annotator", "symmetric", "asymmetric"}
+    assert {c.params.get("left_out") for c in cells} == {None, "labels", "place", "graph"}
+    assert {c.method for c in cells} == {AUDIT}
+    assert set(ABLATIONS) == set(ABLATION_NAMES)
+
+
+def test_all_have_edges_alone_where_there_are_no_features() -> None:
+    cells = STUDIES["featureless"].cells()
+    assert {c.dataset for c in cells} == {"cora", "computers", "debian"}
+    assert all(c.params["features"] is False for c in cells)
+    assert {(c.method, c.params["judge"]) for c in cells} == {
+        (AUDIT, "relabelling"),
+        ("confidence", "label-propagation"),
+        ("confidence", "smoothed"),
+    }
+    assert len(cells) == 3 * 2 * 10 * 4
+
+
+def test_the_tables_of_both_studies_have_a_sentence_about_auroc() -> None:
+    records = [
+        Record(wanted, {"auroc": 0.9 - 0.1 * (LEFT_OUT in wanted.params), "f1": 0.5})
+        for study in ("witnesses", "featureless")
+        for wanted in STUDIES[study].cells()
+    ]
+    ablation = build("witnesses", records, "all-labels")
+    first = ablation.notes[0].replace("−", "-")
+    assert first.startswith("Annotator 0.3, change of AUROC on average over 6 graphs: ")
+    assert "without neighbours' labels -10.0, from -10.0 to -10.0" in first
+    assert "edges alone, no features 0.0" in first
+    bare = build("featureless", records, "all-labels")
+    assert (
+        "AUROC: the audit is best or within one standard error of the best in 6 of 6"
+        in (bare.notes[0])
+    )
 
 
 QUICK = tuple(name for name in DETECTING if name != "graphcleaner")
@@ -470,7 +547,7 @@ def test_rows_are_ours_and_rivals_with_their_models_then_all_with_others(
 def test_the_command_says_what_it_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "detection", "--only", "dataset=cora", "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "440 cells" in shown
+    assert "520 cells" in shown
     assert all(name in shown for name in DETECTORS_COMPARED)
 
 

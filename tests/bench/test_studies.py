@@ -48,6 +48,7 @@ def test_no_cell_occurs_twice_and_seeds_count_from_zero(name: str) -> None:
 # a method that is added later need not be run on all these cells
 COMPARED = (
     *("erase", "ce", "ce-gcn", "gce", "apl", "mcr2", "codis", "rtgnn", "pignn"),
+    *("nrgnn", "pta"),
     *("label-propagation", "smoothed", "relabelling"),
 )
 
@@ -119,7 +120,7 @@ def test_what_else_a_study_keeps() -> None:
     assert values(CELLS["clean"], "rate") == {0.0}
     assert values(CELLS["clean"], "noise") == {"none"}
     assert values(CELLS["train-size"], "labels_per_class") == {4, 8, 12, 16, 20}
-    assert len(CELLS["smoke"]) == 2 * 12 * 2 * 2
+    assert len(CELLS["smoke"]) == 2 * 14 * 2 * 2
     assert values(CELLS["smoke"], "dataset") == {"debian"}
 
 

@@ -199,7 +199,7 @@ def test_studies_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
     assert main(["list", "studies"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(STUDIES)
-    assert lines[0].endswith("(3600 cells)")
+    assert lines[0].endswith("(4200 cells)")
 
 
 def test_a_study_may_be_of_a_graph_of_your_own(

@@ -146,7 +146,7 @@ def test_a_damaged_file_is_refused(
         load_model(path)
 
 
-@pytest.mark.parametrize("name", ["relabelling", "smoothed", "mcr2", "rtgnn"])
+@pytest.mark.parametrize("name", ["relabelling", "smoothed", "mcr2", "rtgnn", "nrgnn"])
 def test_missing_weights_are_noticed_when_the_file_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     fitted(name, two_communities()).save(path)
@@ -156,6 +156,7 @@ def test_missing_weights_are_noticed_when_the_file_is_read(name: str, tmp_path: 
         "smoothed": "weights/intercept",
         "mcr2": "weights/head.",
         "rtgnn": "weights/second.",
+        "nrgnn": "weights/miner.",
     }[name]
     assert any(key.startswith(needed) for key in arrays)
     kept = {key: value for key, value in arrays.items() if not key.startswith(needed)}

@@ -60,9 +60,9 @@ def test_every_network_learns_with_it_and_repeats_itself(name: str, communities:
     assert not np.array_equal(first.predict_proba(), other.predict_proba())
 
 
-def test_only_methods_that_need_a_convolution_refuse_it() -> None:
+def test_only_methods_that_need_an_encoder_of_their_own_refuse_it() -> None:
     networks = {n for n, m in METHODS.items() if issubclass(m, NetworkClassifier)}
-    assert networks - set(OWN) == {"ce-gcn", "rtgnn"}
+    assert networks - set(OWN) == {"ce-gcn", "rtgnn", "nrgnn", "pta"}
 
 
 def test_many_runs_are_their_single_fits(communities: Data) -> None:

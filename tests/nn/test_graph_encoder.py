@@ -22,6 +22,7 @@ SMALL: dict[str, Any] = {"hidden": 16, "heads": 2, "epochs": 4, "lr": 0.01, "dev
 # without one, test_every_encoder_has_a_plain_layer alone fails
 WITH_PLAIN_LAYER = [kind for kind in sorted(ENCODERS) if ENCODERS[kind] in graph_encoder._LAYERS]
 NETWORKS = [name for name, method in METHODS.items() if issubclass(method, NetworkClassifier)]
+OF_ONE_ENCODER = ("ce-gcn", "rtgnn", "nrgnn", "pta")
 
 
 def fitted(name: str, graph: Data, **changes: Any) -> Any:
@@ -39,7 +40,7 @@ def test_every_encoder_has_a_plain_layer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("encoder", WITH_PLAIN_LAYER)
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in ("ce-gcn", "rtgnn")])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in OF_ONE_ENCODER])
 def test_the_output_is_that_of_transform(name: str, encoder: str, communities: Data) -> None:
     model, task = fitted(name, communities, encoder=encoder), NodeTask.of(communities)
     module = model.encoder_
@@ -60,8 +61,9 @@ def test_edge_weights_count_as_in_the_fit(encoder: str, communities: Data) -> No
         model.encoder_(task.x, task.edge_index)
 
 
-def test_of_rtgnn_it_is_that_of_the_graph_without_candidates(communities: Data) -> None:
-    model, task = fitted("rtgnn", communities), NodeTask.of(communities)
+@pytest.mark.parametrize("name", ["rtgnn", "nrgnn"])
+def test_it_is_that_of_the_graph_without_candidates(name: str, communities: Data) -> None:
+    model, task = fitted(name, communities), NodeTask.of(communities)
     bare = Data(x=task.x, edge_index=task.edge_index)
     found = model.encoder_(task.x, task.edge_index).detach()
     torch.testing.assert_close(found, torch.tensor(model.transform(bare)), atol=1e-5, rtol=0)

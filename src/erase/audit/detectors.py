@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.neural_network import MLPClassifier
@@ -32,6 +33,7 @@ _SMALLEST_PROBABILITY = 1e-4  # replaces zero: no loss is so large that all othe
 _MOST_EM_STEPS = 500
 _SMALL_EM_STEP = 1e-9  # of the mean log-likelihood
 _SMALLEST_VARIANCE = 1e-4  # of losses scaled to [0, 1]: no component shrinks to a point
+_EPOCHS, _RATE, _MOMENTUM, _DECAY = 150, 0.1, 0.9, 1e-4  # of gradient descent
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +182,64 @@ def _flip(given: Classes, joint: Floats, rng: np.random.Generator) -> Classes:
     return flip(given, wrong / wrong.sum(1, keepdims=True), rng.random(len(given)))
 
 
+def area_under_margin(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
+    """Average the margin of the label while a model learns (AUM; Pleiss et al. 2020).
+
+    The margin is z_y − max_{j≠y} z_j of the logits z, and its mean over the epochs the AUM. Before
+    training, one in K + 1 labels, drawn at random, is replaced by a class that no node belongs to.
+    The 99 % quantile of the AUM of these is the threshold, and a label that is not above it is an
+    issue. A second run with other replaced labels scores the first ones. Quality is
+    σ(AUM − threshold).
+
+    Note: the original trains its image network. Here the model is a regression on the logarithms of
+    :func:`neighbourhood_agreement` with the same seven weights for all classes, and a constant for
+    the class of the replaced labels: that with weights for each class learns which classes are
+    confused, and is worse.
+    """
+    given = out_of_fold.given[out_of_fold.given >= 0]
+    classes, given = np.unique(given, return_inverse=True)
+    agreement = neighbourhood_agreement(out_of_fold, edge_index)[:, classes]  # [n, K, 7]
+    evidence = np.log(agreement.clip(min=_SMALLEST_PROBABILITY))
+    evidence -= evidence.mean(1, keepdims=True)
+    evidence /= np.sqrt(np.square(evidence).mean((0, 1))).clip(min=_ROUNDING)
+    order = numpy_stream(seed, "replaced labels").permutation(len(given))
+    count = max(1, len(given) // (len(classes) + 1))
+    above, runs = np.zeros(len(given)), np.zeros(len(given))
+    for run in range(2):
+        replaced = np.zeros(len(given), dtype=np.bool_)
+        replaced[order[run * count : (run + 1) * count]] = True
+        area = areas_under_margin(evidence, np.where(replaced, len(classes), given))
+        above[~replaced] += (area - np.quantile(area[replaced], 0.99))[~replaced]
+        runs[~replaced] += 1
+    quality = expit(above / runs)
+    return Detection(quality, quality <= 0.5)
+
+
+def areas_under_margin(evidence: Floats, y: Classes) -> Floats:
+    """Return the mean of z_y − max_{j≠y} z_j [n] over the epochs of a conditional regression.
+
+    Its logits are z_ic = w·evidence[i, c] for c < K and z_iK = b. It starts at w = 0 and b = 0 and
+    takes 150 steps of gradient descent with rate 0.1, momentum 0.9 and weight decay 10⁻⁴.
+
+    Args:
+        evidence: [n, K, d].
+        y: [n] classes from 0 to K, K being the one without evidence.
+    """
+    n, num_classes, width = evidence.shape
+    x = np.zeros((n, num_classes + 1, width + 1))
+    x[:, :-1, :-1], x[:, -1, -1] = evidence, 1.0
+    is_own = y[:, None] == np.arange(num_classes + 1)
+    weights, velocity, total = np.zeros(width + 1), np.zeros(width + 1), np.zeros(n)
+    for _ in range(_EPOCHS):
+        surplus = softmax(x @ weights, 1) - is_own
+        gradient = np.tensordot(surplus, x, 2) / n + _DECAY * weights
+        velocity = _MOMENTUM * velocity + gradient
+        weights = weights - _RATE * velocity
+        logits = x @ weights
+        total += logits[is_own] - np.where(is_own, -np.inf, logits).max(1)
+    return total / _EPOCHS
+
+
 def loss_mixture(out_of_fold: OutOfFold, edge_index: Tensor, seed: int) -> Detection:
     """Split the losses in two (Arazo et al. 2019; Gaussian as in Li, Socher and Hoi 2020).
 
@@ -239,4 +299,5 @@ DETECTORS: dict[str, Detector] = {
     "confident-learning": confident_learning,
     "graphcleaner": graphcleaner,
     "loss-mixture": loss_mixture,
+    "area-under-margin": area_under_margin,
 }

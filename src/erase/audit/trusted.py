@@ -70,10 +70,12 @@ def learn(
     """Return the decision that trusted labels lead to; without enough of them, `decision`.
 
     The regression of :mod:`erase.methods.relabelling.trusted` learns the true classes. Its quality
-    is calibrated on the labels drawn at random; no trusted label takes part in its own quality. The
-    share of wrong labels is the mean of 1 − quality over all labels, corrected by its mean error on
-    the random ones (prediction-powered inference, Angelopoulos et al. 2023): unbiased, whatever the
-    model is worth. With too few random ones, the share stays that of `decision`.
+    is calibrated on all trusted labels, if enough of them were drawn at random: a label is chosen
+    for review by its quality, not by whether it is right. No trusted label takes part in its own
+    quality. The share of wrong labels is the mean of 1 − quality over all labels, corrected by its
+    mean error on the random ones (prediction-powered inference, Angelopoulos et al. 2023):
+    unbiased, whatever the model is worth. With too few random ones, the share stays that of
+    `decision`.
 
     Args:
         decision: about the same n labels, without trusted ones.
@@ -92,7 +94,7 @@ def learn(
     sample = known & trusted.is_random
     right = (given == trusted.label)[sample]
     if sample.sum() >= FEWEST_RANDOM:
-        posterior = _calibrated(posterior, given, sample, right, fold)
+        posterior = _calibrated(posterior, given, trusted.label, fold)
     unchecked = ~is_checkable(given)
     posterior[unchecked] = decision.posterior[unchecked]
     quality = posterior[rows, given]
@@ -122,25 +124,24 @@ def learn(
     )
 
 
-def _calibrated(
-    posterior: Floats, given: Classes, sample: Bools, right: Bools, fold: Classes
-) -> Floats:
+def _calibrated(posterior: Floats, given: Classes, trusted: Classes, fold: Classes) -> Floats:
     """Return posteriors whose quality q is calibrated: logit q ← shift + slope · logit q.
 
     Args:
-        posterior: [n, K]; the rows of the sample by models without its labels.
+        posterior: [n, K]; of a trusted label by a model without it.
         given: [n] classes.
-        sample: [n] labels drawn at random.
-        right: [m] whether they are right.
+        trusted: [n] classes, -1 where there is no trusted label.
         fold: [n] of the trusted labels, which are calibrated by the other folds; -1 elsewhere.
     """
+    known = trusted >= 0
+    right = (given == trusted)[known]
     rows = np.arange(len(given))
     quality = posterior[rows, given].clip(_CERTAIN, 1 - _CERTAIN)
     logits = logit(quality)
     moved = np.empty_like(logits)
     for this in np.unique(fold):
-        others = fold[sample] != this
-        shift, slope = _calibration(logits[sample][others], right[others])
+        others = fold[known] != this
+        shift, slope = _calibration(logits[known][others], right[others])
         moved[fold == this] = expit(shift + slope * logits[fold == this])
     calibrated: Floats = posterior * ((1 - moved) / (1 - quality))[:, None]
     calibrated[rows, given] = moved

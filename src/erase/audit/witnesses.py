@@ -6,7 +6,7 @@ of its neighbours and its place in the graph say. A node's own label takes no pa
 except that it counts in the shares of all labels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,9 @@ _SPECTRAL_WIDTH, _SPECTRAL_WIDTH_OF_MANY, _MANY_NODES = 128, 32, 200_000
 _SECOND_HOP = 0.3  # weight of the labels at two steps
 _PRIOR_LABELS = 1.0  # added to a node's neighbours, in the shares of all labels
 _KEEP, _STEPS = 0.1, 10  # of label propagation
-_AROUND = (0.5, 1.0, 0.5)  # fixed weights of neighbours' labels, propagation and place
+# What the graph says without features, with fixed weights.
+GRAPH_PARTS: Mapping[str, float] = {"neighbours": 0.5, "propagation": 1.0, "place": 0.5}
+_AROUND = 2.0  # sum of these weights
 _RIDGE, _STRONG_RIDGE = 1.0, 200.0  # pull of the weights of a pool to their start, in labels
 _POOLED = 5_000  # labels that suffice to weight a pool
 
@@ -81,6 +83,7 @@ def gather(
     seed: int,
     device: torch.device,
     views: Mapping[str, NDArray[np.float32]] | None = None,
+    parts: Collection[str] = tuple(GRAPH_PARTS),
 ) -> Witnesses:
     """Return what features and what the graph say about each given label of a task.
 
@@ -92,6 +95,7 @@ def gather(
         seed: of the sample that weights the parts.
         device: where to compute.
         views: [n, K] by name of `VIEWS`, what models have found already; the others are fitted.
+        parts: names in `GRAPH_PARTS` that the graph's opinion is made of.
     """
     nodes = np.flatnonzero(fold >= 0)
     given, own = task.learning_labels.numpy()[nodes], fold[nodes]
@@ -103,14 +107,16 @@ def gather(
             whole = whole_rows(features[name], task.num_nodes)
             rows = whole[torch.from_numpy(nodes).to(device)]
             found[name] = held_out(rows, given, own, task.num_classes, _STRENGTH)
-    graph = [
-        neighbour_labels(task, nodes, given),
-        _propagated(task, nodes, given, own, device),
-        _by_place(task, nodes, given, own, device),
-    ]
+    opinions: dict[str, Callable[[], Floats]] = {
+        "neighbours": lambda: neighbour_labels(task, nodes, given),
+        "propagation": lambda: _propagated(task, nodes, given, own, device),
+        "place": lambda: _by_place(task, nodes, given, own, device),
+    }
+    graph = [opinions[name]() for name in GRAPH_PARTS if name in parts]
     by_graph = pool(graph, given, seed)
+    weights = np.array([weight for name, weight in GRAPH_PARTS.items() if name in parts])
     logs = np.stack([log_proba(part) for part in graph])
-    around = softmax(np.tensordot(_AROUND, logs, 1), axis=1)
+    around = softmax(np.tensordot(weights * (_AROUND / weights.sum()), logs, 1), axis=1)
     coverage = len(nodes) / task.num_nodes
     if edges_only:
         return Witnesses(None, None, by_graph, around, coverage)

@@ -1,6 +1,7 @@
 """Scores of found label errors against the true ones, and the detection cells of `erase bench`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,13 +18,13 @@ from torch_geometric.data import Data
 from erase.audit import DEFAULT_METHOD, DETECTORS, FOLDS, Audit, Decision, OutOfFold, audit_params
 from erase.audit.decision import decide
 from erase.audit.detectors import Detection
-from erase.audit.witnesses import gather
+from erase.audit.witnesses import GRAPH_PARTS, Witnesses, gather
 from erase.bench.records import Cell
 from erase.data.labels import encode_labels
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS
-from erase.methods.base import SHARE, Number, resolve_device
+from erase.methods.base import SHARE, SWITCH, Constraint, Number, OneOf, resolve_device
 
 Bools = NDArray[np.bool_]
 
@@ -121,6 +122,39 @@ RIVAL_MODEL: Mapping[str, Any] = {MODEL: "ce", "folds": FOLDS}
 PLAIN_MODEL: Mapping[str, Any] = {MODEL: "smoothed", "folds": FOLDS}
 # No features: for noise that follows them.
 GRAPH_MODEL: Mapping[str, Any] = {MODEL: "label-propagation", "folds": FOLDS}
+FEATURES = "features"  # among a cell's params: whether the graph keeps its features
+LEFT_OUT = "left_out"  # among a cell's params: what the audit's opinion of the graph lacks
+# The parts of the graph's opinion that are left out, by name.
+PARTS_LEFT_OUT: Mapping[str, Collection[str]] = {
+    "nothing": (),
+    "labels": ("neighbours", "propagation"),
+    "place": ("place",),
+    "graph": tuple(GRAPH_PARTS),
+}
+# The audit with a part of its evidence left out.
+ABLATIONS: Mapping[str, Mapping[str, Any]] = {
+    "labels": {**AUDIT_MODEL, LEFT_OUT: "labels"},
+    "place": {**AUDIT_MODEL, LEFT_OUT: "place"},
+    "graph": {**AUDIT_MODEL, LEFT_OUT: "graph"},
+    "edges": {**AUDIT_MODEL, "view": "features", LEFT_OUT: "graph"},
+    "features": {**AUDIT_MODEL, FEATURES: False},
+}
+# Rivals on edges alone. With many folds hardly a neighbour's label is missing. Without features
+# the regression reads the spectral embedding of the adjacency matrix.
+_MORE_FOLDS = {"folds": 20}
+EDGE_MODELS: Mapping[str, Mapping[str, Any]] = {
+    "propagation": {**GRAPH_MODEL, **_MORE_FOLDS},
+    "neighbours": {**GRAPH_MODEL, **_MORE_FOLDS, "steps": 1, "keep": 0.0},
+    "place": {**PLAIN_MODEL, "steps": 0, "neighbours": 0},
+}
+# The audit and its rivals on edges alone.
+FEATURELESS_DETECTORS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
+    (detector, {**model, FEATURES: False})
+    for detector, model in (
+        (AUDIT, AUDIT_MODEL),
+        *(("confidence", model) for model in EDGE_MODELS.values()),
+    )
+)
 # The audit and its rivals where noise follows the features, each with its model.
 FEATURE_NOISE_DETECTORS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     (AUDIT, AUDIT_MODEL),
@@ -146,11 +180,15 @@ class DetectionSetup:
         folds: of the labels; each is predicted by a model that did not see it.
         max_false_alarms: the expected share of right labels that the audit may flag; its rivals
             have no such limit.
+        features: whether the graph keeps its features; False: edges and labels alone.
+        left_out: a name in `PARTS_LEFT_OUT`, what the audit's opinion of the graph lacks.
     """
 
     model: Cell
     folds: int = FOLDS
     max_false_alarms: float = 0.2
+    features: bool = True
+    left_out: str = "nothing"
 
     @classmethod
     def of(cls, cell: Cell) -> Self:
@@ -163,15 +201,34 @@ class DetectionSetup:
                 f"{MODEL} = {method!r}",
                 f"Name one as {MODEL} in params.",
             )
-        folds = params.pop("folds", cls.folds)
-        limit_on_alarms = params.pop("max_false_alarms", cls.max_false_alarms)
-        for key, value, limit in (
-            ("folds", folds, Number(low=2, whole=True)),
-            ("max_false_alarms", limit_on_alarms, SHARE),
-        ):
-            if not limit.accepts(value):
-                raise EraseError(f"{key} to be {limit}", f"{key} = {value!r}", f"Correct {key}.")
-        return cls(replace(cell, method=method, params=params), folds, limit_on_alarms)
+        limits: Mapping[str, Constraint] = {
+            "folds": Number(low=2, whole=True),
+            "max_false_alarms": SHARE,
+            FEATURES: SWITCH,
+            LEFT_OUT: OneOf(tuple(PARTS_LEFT_OUT)),
+        }
+        own = {key: params.pop(key, getattr(cls, key)) for key in limits}
+        for key, limit in limits.items():
+            if not limit.accepts(own[key]):
+                raise EraseError(f"{key} to be {limit}", f"{key} = {own[key]!r}", f"Correct {key}.")
+        return cls(replace(cell, method=method, params=params), **own)
+
+    def graph(self, given: Data) -> Data:
+        """Return the graph as the detector gets it: with features, or without."""
+        if self.features:
+            return given
+        bare = copy(given)
+        bare.num_nodes = given.num_nodes  # which PyG otherwise counts by the features
+        bare.x = None
+        return bare
+
+    def witnesses(self, task: NodeTask, out_of_fold: OutOfFold, seed: int) -> Witnesses | None:
+        """Return the audit's witnesses but for what is left out; None where nothing remains."""
+        parts = GRAPH_PARTS.keys() - PARTS_LEFT_OUT[self.left_out]
+        if not parts:
+            return None
+        device = resolve_device("auto")
+        return gather(task, out_of_fold.fold, seed, device, out_of_fold.views, parts)
 
 
 def score_detection(
@@ -197,14 +254,12 @@ def score_detection(
         setup = DetectionSetup.of(cell)
         proba = out_of_fold.proba[labelled].astype(np.float64)
         proba /= proba.sum(1, keepdims=True)
-        device = resolve_device("auto")
-        witnesses = gather(task, out_of_fold.fold, cell.seed, device, out_of_fold.views)
         found = decide(
             given,
             proba,
             max_false_alarms=setup.max_false_alarms,
             seed=cell.seed,
-            witnesses=witnesses,
+            witnesses=setup.witnesses(task, out_of_fold, cell.seed),
             corrected=METHODS[setup.model.method].corrects_noise,
         )
         rate, noise = found.noise_rate, found.feature_noise

@@ -18,6 +18,9 @@ METHOD_NAMES: dict[str, str] = {
     "smoothed": "smoothed features",
     # ours beyond the paper
     "relabelling": "relabelling",
+    # published elsewhere
+    "nrgnn": "NRGNN",
+    "pta": "PTA",
 }
 
 DETECTOR_NAMES: dict[str, str] = {
@@ -26,6 +29,20 @@ DETECTOR_NAMES: dict[str, str] = {
     "confident-learning": "confident learning",
     "graphcleaner": "GraphCleaner",
     "loss-mixture": "loss mixture",
+    "area-under-margin": "area under margin",
+}
+# what an audit lacks in an ablation, by the name in ABLATIONS
+ABLATION_NAMES: dict[str, str] = {
+    "labels": "without neighbours' labels",
+    "place": "without the adjacency embedding",
+    "graph": "without either",
+    "edges": "features alone, no edges",
+    "features": "edges alone, no features",
+}
+EDGE_MODEL_NAMES: dict[str, str] = {
+    "propagation": "label propagation",
+    "neighbours": "neighbour majority",
+    "place": "regression on the adjacency embedding",
 }
 
 # strategies of a simulated review: ours, then those of a plain regression on the answers

@@ -247,7 +247,7 @@ def _group_key(cell: Cell) -> str:
         return replace(cell, method="review", params={}).key
     if detects(cell):
         setup = DetectionSetup.of(cell)
-        draw = [cell.noise, cell.rate, cell.protocol, cell.seed, setup.folds]
+        draw = [cell.noise, cell.rate, cell.protocol, cell.seed, setup.folds, setup.features]
         return json.dumps([*draw, _group_key(setup.model)])
     validates = PROTOCOLS[cell.protocol].validation != "none"
     settings = method_of(cell, "cpu").get_params(deep=False) | {"seed": 0}
@@ -341,8 +341,8 @@ def _detect(batch: Batch) -> list[Result]:
     """Train the out-of-fold models of one draw, and score every detector on their predictions."""
     first = batch.cells[0]
     clean = _dataset_of(batch)
-    task = NodeTask.from_data(labels_of_cell(clean, first))
     setup = DetectionSetup.of(first)
+    task = NodeTask.from_data(setup.graph(labels_of_cell(clean, first)))
     method = method_of(setup.model, batch.device)
     with _watched(torch.device(method.device)) as used:
         out_of_fold = out_of_sample(task, method, setup.folds, first.seed)

@@ -15,10 +15,12 @@ from msgspec import Meta, Struct, ValidationError, convert
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY, check_correction, without_correction
 from erase.bench.detection import (
+    ABLATIONS,
     AUDIT,
     AUDIT_MODEL,
     DETECTING,
     FEATURE_NOISE_DETECTORS,
+    FEATURELESS_DETECTORS,
     PLAIN_MODEL,
     RIVAL_MODEL,
     DetectionSetup,
@@ -119,7 +121,7 @@ TWO_PROTOCOLS = ("paper", "honest")  # those with a split
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 HEAVY = (0.3, 0.4, 0.5)
 SANITY = ("label-propagation", "ce-gcn", "smoothed")
-RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", *SANITY, "relabelling")
+RIVALS = ("gce", "apl", "mcr2", "codis", "rtgnn", "pignn", "nrgnn", "pta", *SANITY, "relabelling")
 ALL = ("erase", "ce", *RIVALS)
 # Settings that come nearest to the published figures of a rival (study departures); the others do
 # so with the settings that the paper prints.
@@ -129,7 +131,10 @@ NEAREST_TO_PRINT: Mapping[str, Mapping[str, Any]] = {
 }
 WITHOUT_EPOCHS = ("label-propagation", "smoothed", "relabelling")
 # Of study `detection`. A detector that is not here has no empty row in its table.
-DETECTORS_COMPARED = (AUDIT, "confidence", "confident-learning", "graphcleaner", "loss-mixture")
+DETECTORS_COMPARED = (
+    *(AUDIT, "confidence", "confident-learning", "graphcleaner", "loss-mixture"),
+    "area-under-margin",
+)
 WITH_EPOCHS = tuple(method for method in ALL if method not in WITHOUT_EPOCHS)
 CORRECTED = ("ce", "erase", "smoothed")  # methods whose gain from correction is measured
 BEST = ("erase", "smoothed", "relabelling")  # without clean labels
@@ -241,6 +246,19 @@ STUDIES: dict[str, Study] = {
         (
             *_without_clean_labels("honest"),
             *_compared(CITATION_GRAPHS, ("none",), (0.0,), "honest"),
+        ),
+    ),
+    "noises": Study(
+        "relabelling and its best rivals where noise follows features or edges",
+        (
+            Grid(
+                (*CITATION_GRAPHS, "computers", "cs", "debian"),
+                ("annotator", "topology", "confidence", "instance"),
+                (0.3,),
+                ("ce", *BEST),
+                range(5),
+                ("honest",),
+            ),
         ),
     ),
     "confirmation": Study(
@@ -389,6 +407,36 @@ STUDIES: dict[str, Study] = {
             )
             for noises, rates in FEATURE_NOISES
             for detector, model in FEATURE_NOISE_DETECTORS
+        ),
+    ),
+    "witnesses": Study(
+        "the audit without a part of its evidence, every label of the graph given",
+        tuple(
+            Grid(
+                (*CITATION_GRAPHS, "debian", "tolokers", "blogcatalog"),
+                ("annotator", *BOTH),
+                (0.3,),
+                (AUDIT,),
+                range(5),
+                ("all-labels",),
+                {name: (value,) for name, value in params.items()},
+            )
+            for params in (AUDIT_MODEL, *ABLATIONS.values())
+        ),
+    ),
+    "featureless": Study(
+        "wrong labels found by edges alone, every label of the graph given",
+        tuple(
+            Grid(
+                ("cora", "computers", "debian"),
+                BOTH,
+                (0.3,),
+                (detector,),
+                range(10),
+                ("all-labels",),
+                {name: (value,) for name, value in params.items()},
+            )
+            for detector, params in FEATURELESS_DETECTORS
         ),
     ),
     "review": Study(

@@ -14,7 +14,9 @@ from erase.methods.erase import ERASE
 from erase.methods.label_propagation import LabelPropagation
 from erase.methods.losses import APL, GCE, CrossEntropy, CrossEntropyGCN
 from erase.methods.mcr2 import MCR2
+from erase.methods.nrgnn import NRGNN
 from erase.methods.pignn import PIGNN
+from erase.methods.pta import PTA
 from erase.methods.relabelling.method import Relabelling
 from erase.methods.rtgnn import RTGNN
 from erase.methods.smoothed import SmoothedLogReg
@@ -32,6 +34,8 @@ METHODS: dict[str, type[NodeClassifier]] = {
     "label-propagation": LabelPropagation,
     "smoothed": SmoothedLogReg,
     "relabelling": Relabelling,
+    "nrgnn": NRGNN,
+    "pta": PTA,
 }
 
 
@@ -110,7 +114,9 @@ __all__ = [
     "GCE",
     "MCR2",
     "METHODS",
+    "NRGNN",
     "PIGNN",
+    "PTA",
     "RTGNN",
     "CoDis",
     "CrossEntropy",

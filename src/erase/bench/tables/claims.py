@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from erase.bench.detection import AUDIT, AUDIT_MODEL, MODEL, DetectionSetup
-from erase.bench.names import METHOD_NAMES
+from erase.bench.names import ABLATION_NAMES, METHOD_NAMES
 from erase.bench.tables.measures import MEASURES
 from erase.bench.tables.numbers import signed
 
@@ -113,6 +113,29 @@ def annotator_claims(cells: pd.DataFrame) -> tuple[str, ...]:
         if parts:
             title = f"{noise[:1].upper()}{noise[1:]} {rate:g}"
             claims.append(f"{title}: {'; '.join(parts)}.")
+    return tuple(claims)
+
+
+def ablation_claims(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return by how much AUROC changes without a part of the evidence, on average over graphs."""
+    claims = []
+    here = cells[(cells["measure"] == "auroc") & (cells["runs"] > 0)]
+    for (noise, rate), of_noise in here.groupby(["noise", "rate"], sort=False):
+        means = of_noise.pivot(index="column", columns="row", values="mean").astype(float)
+        means = means.reindex(columns=dict.fromkeys([OURS, *of_noise["row"]])).dropna()
+        changes = [
+            f"{ABLATION_NAMES[part]} {signed((means[part] - means[OURS]).mean(), 1)}, from "
+            f"{signed((means[part] - means[OURS]).min(), 1)} to "
+            f"{signed((means[part] - means[OURS]).max(), 1)}"
+            for part in means
+            if part != OURS and len(means)
+        ]
+        if changes:
+            title = f"{noise[:1].upper()}{noise[1:]} {rate:g}"
+            claims.append(
+                f"{title}, change of AUROC on average over {len(means)} graphs: "
+                f"{'; '.join(changes)}."
+            )
     return tuple(claims)
 
 

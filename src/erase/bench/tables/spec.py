@@ -10,16 +10,21 @@ import pandas as pd
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
 from erase.bench.detection import (
+    ABLATIONS,
     AUDIT,
     AUDIT_MODEL,
+    EDGE_MODELS,
     FEATURE_NOISE_DETECTORS,
+    FEATURELESS_DETECTORS,
     MODEL,
     PLAIN_MODEL,
     RIVAL_MODEL,
 )
 from erase.bench.frame import preset_of
 from erase.bench.names import (
+    ABLATION_NAMES,
     DETECTOR_NAMES,
+    EDGE_MODEL_NAMES,
     FIT_NAMES,
     METHOD_NAMES,
     PAPER_METHODS,
@@ -45,6 +50,7 @@ from erase.bench.studies import (
 )
 from erase.bench.tables.claims import (
     OURS,
+    ablation_claims,
     annotator_claims,
     beyond_claims,
     correction_claims,
@@ -171,6 +177,18 @@ _FEATURE_NOISE = tuple(
         model,
     )
     for name, model in FEATURE_NOISE_DETECTORS
+)
+_ABLATIONS = (
+    Row(OURS, "audit", AUDIT, AUDIT_MODEL),
+    *(Row(key, ABLATION_NAMES[key], AUDIT, params) for key, params in ABLATIONS.items()),
+)
+_FEATURELESS = tuple(
+    Row(key, label, detector, params)
+    for (detector, params), (key, label) in zip(
+        FEATURELESS_DETECTORS,
+        ((OURS, "audit"), *((key, EDGE_MODEL_NAMES[key]) for key in EDGE_MODELS)),
+        strict=True,
+    )
 )
 SHOWN_REVIEWS = (50, 100, 200)
 
@@ -383,20 +401,24 @@ def _inductive(runs: pd.DataFrame) -> list[Panel]:
     return [Panel("Drawn test nodes", "", places)]
 
 
-def _feature_noises(runs: pd.DataFrame) -> list[Panel]:
-    """Return a panel for each noise and rate of the study that was run, with its graphs."""
-    plan = STUDIES["annotators"].cells()
-    held = set(runs.loc[runs["method"] == AUDIT, ["noise", "rate"]].itertuples(index=False))
-    datasets = list(dict.fromkeys(cell.dataset for cell in plan))
-    return [
-        Panel(
-            f"{noise} {rate:g}",
-            "",
-            [Place(dataset_label(name), name, noise, rate) for name in datasets],
-        )
-        for noise, rate in dict.fromkeys((cell.noise, cell.rate) for cell in plan)
-        if (noise, rate) in held
-    ]
+def _by_noise(study: str) -> Callable[[pd.DataFrame], list[Panel]]:
+    """Return a panel for each noise and rate of a study that was run, with the study's graphs."""
+
+    def panels(runs: pd.DataFrame) -> list[Panel]:
+        plan = STUDIES[study].cells()
+        held = set(runs.loc[runs["method"] == AUDIT, ["noise", "rate"]].itertuples(index=False))
+        datasets = list(dict.fromkeys(cell.dataset for cell in plan))
+        return [
+            Panel(
+                f"{noise} {rate:g}",
+                "",
+                [Place(dataset_label(name), name, noise, rate) for name in datasets],
+            )
+            for noise, rate in dict.fromkeys((cell.noise, cell.rate) for cell in plan)
+            if (noise, rate) in held
+        ]
+
+    return panels
 
 
 def _reviewed(runs: pd.DataFrame) -> list[Panel]:
@@ -620,7 +642,7 @@ TABLES: dict[str, TableSpec] = {
     "annotators": TableSpec(
         "Wrong labels found where noise follows features or edges",
         "annotators",
-        _feature_noises,
+        _by_noise("annotators"),
         _FEATURE_NOISE,
         ("auroc", "f1", "false_alarms", "bound_holds", "bound_share"),
         by_measure=True,
@@ -632,6 +654,38 @@ TABLES: dict[str, TableSpec] = {
             "Every node has a label, and no label is trusted. The audit may flag 20 % right "
             "labels; its rivals have no such limit. The lower bound is what the audit says as "
             "“at least x % are wrong”.",
+        ),
+    ),
+    "witnesses": TableSpec(
+        "The audit without a part of its evidence",
+        "witnesses",
+        _by_noise("witnesses"),
+        _ABLATIONS,
+        ("auroc", "f1", "false_alarms"),
+        by_measure=True,
+        about="none",
+        only_protocol="all-labels",
+        claims=ablation_claims,
+        notes=(
+            "Every node has a label. Neighbours' labels include label propagation. In Tolokers and "
+            "BlogCatalog neighbours often have other classes.",
+        ),
+    ),
+    "featureless": TableSpec(
+        "Wrong labels found without features",
+        "featureless",
+        _by_noise("featureless"),
+        _FEATURELESS,
+        ("auroc", "f1", "false_alarms"),
+        by_measure=True,
+        about=OURS,
+        is_ranked=True,
+        only_protocol="all-labels",
+        claims=detection_claims,
+        notes=(
+            "Every node has a label and no features. Rivals score a label by its probability, and "
+            "call it wrong where another class is more probable: 20-fold label propagation, one "
+            "step of it, and a regression on the spectral embedding of the adjacency matrix.",
         ),
     ),
     "review": TableSpec(
@@ -718,6 +772,17 @@ TABLES: dict[str, TableSpec] = {
             "On graphs that the paper does not use, networks have the settings of Cora. Nothing "
             "was tuned for any method, and some hardly learn there.",
         ),
+    ),
+    "noises": TableSpec(
+        "Test accuracy where noise follows features or edges",
+        "noises",
+        _of_study("noises"),
+        [row for row in _ALL_RANKED if row.key in ("ce", *BEST)],
+        about="relabelling",
+        is_ranked=True,
+        only_protocol="honest",
+        claims=beyond_claims,
+        notes=("Training and validation labels are noisy, and redrawn for every run.",),
     ),
     "pool": TableSpec(
         "Test accuracy with all noisy labels given to every method",
