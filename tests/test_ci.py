@@ -1,5 +1,6 @@
 """The workflow runs what the README shows, with a browser that the tests of the page find."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -109,6 +110,36 @@ def test_a_missing_pin_or_a_foreign_licence_is_found() -> None:
     assert wrong == [
         "nowhere has no pin in constraints.txt",
         "nowhere has the licence 'GPL-3.0'",
+    ]
+
+
+def test_vulnerabilities_and_pins_that_nobody_looked_up_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The check needs a program of its own: it never goes into the environment that is checked."""
+    commands: list[list[str]] = []
+    told: list[dict[str, object]] = [{"name": "good", "version": "1", "vulns": []}]
+
+    def answers(words: list[str], **_: object) -> None:
+        commands.append(words)
+        if "--output" in words:
+            out = Path(words[words.index("--output") + 1])
+            out.write_text(json.dumps({"dependencies": told}), encoding="utf-8")
+
+    monkeypatch.setattr(dependencies, "environment", lambda place: place / "bin")
+    monkeypatch.setattr(dependencies, "run", lambda *words, cwd: answers([*map(str, words)]))
+    monkeypatch.setattr(subprocess, "run", answers)
+    assert dependencies.vulnerabilities() == 0
+    assert all("erase-audit-" in words[0] for words in commands)
+    assert capsys.readouterr().out == "1 pins: no known vulnerability\n"
+    told.append(
+        {"name": "old", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
+    )
+    told.append({"name": "own", "skip_reason": "Dependency not found on PyPI"})
+    assert dependencies.vulnerabilities() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "old 2: PYSEC-1, mended in 3",
+        "1 of 3 not looked up: own",
     ]
 
 

@@ -8,19 +8,22 @@ Nothing but the last needs a network.
 """
 
 import argparse
+import json
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from release import environment, run
 
 ROOT = Path(__file__).parent.parent
 OWN = "graph-erase"
@@ -182,18 +185,38 @@ def page(found: list[Row]) -> str:
 
 
 def vulnerabilities() -> int:
-    """Run pip-audit on the pins; return its exit status, 1 also if one could not be looked up."""
-    if shutil.which("pip-audit") is None:
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "pip-audit"], check=True)
-    words = [
-        "--requirement",
-        str(ROOT / "constraints.txt"),
-        "--no-deps",
-        "--disable-pip",
-        "--strict",
-    ]
-    done = subprocess.run([sys.executable, "-m", "pip_audit", *words], check=False)
-    return done.returncode
+    """Print what pip-audit knows of the pins; return 1 for a finding, or a pin it cannot look up.
+
+    It is installed in an environment of its own: a check does not change what it checks.
+    """
+    with tempfile.TemporaryDirectory(prefix="erase-audit-") as folder:
+        place = Path(folder).resolve()
+        programs = environment(place / "tools")
+        run(programs / "python", "-m", "pip", "install", "--quiet", "pip-audit", cwd=place)
+        words: list[str | Path] = [programs / "python", "-m", "pip_audit"]
+        words += ["--requirement", ROOT / "constraints.txt", "--no-deps", "--disable-pip"]
+        words += ["--progress-spinner", "off", "--format", "json", "--output", place / "found.json"]
+        subprocess.run(list(map(str, words)), cwd=place, check=False)
+        if not (place / "found.json").exists():
+            print("pip-audit did not finish")
+            return 1
+        told = json.loads((place / "found.json").read_text(encoding="utf-8"))["dependencies"]
+    lines = findings(told)
+    print("\n".join(lines) or f"{len(told)} pins: no known vulnerability")
+    return 1 if lines else 0
+
+
+def findings(told: list[dict[str, Any]]) -> list[str]:
+    """Return a line for each known vulnerability, and one for pins that were not looked up."""
+    lines = []
+    for each in told:
+        for known in each.get("vulns", []):
+            mended = ", ".join(known["fix_versions"]) or "no version yet"
+            lines.append(f"{each['name']} {each['version']}: {known['id']}, mended in {mended}")
+    unknown = [each["name"] for each in told if "skip_reason" in each]
+    if unknown:
+        lines.append(f"{len(unknown)} of {len(told)} not looked up: {', '.join(unknown)}")
+    return lines
 
 
 def main() -> int:

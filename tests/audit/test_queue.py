@@ -1,17 +1,20 @@
 """Which label comes next: random ones from one order, doubtful ones by score, none twice."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from erase.audit.queue import gain_order, next_to_review, random_order, rank
 from erase.errors import EraseError
+from graphs import two_communities
 from reviewed_graphs import graph_of
 from synthetic_audits import planted_audit
 
 AUDIT = planted_audit(300)
 NOBODY = np.zeros(300, dtype=bool)
+GRAPH = graph_of(AUDIT)
 LABELLED = AUDIT.given >= 0
 
 
@@ -92,3 +95,30 @@ def test_trusted_labels_of_a_graph_are_left_out() -> None:
 def test_wrong_options_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(EraseError, match=words):
         rank(AUDIT, NOBODY, 10, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [0, -1, 1e3, "3", None, True, float("nan"), np.float64(3)])
+def test_odd_numbers_of_labels_are_refused(n: Any) -> None:
+    with pytest.raises(EraseError, match="n to be a whole number from 1 on"):
+        next_to_review(GRAPH, n, audit=AUDIT)
+
+
+@pytest.mark.parametrize("given", ["a", None, [0.2], float("nan"), 10**400])
+def test_odd_shares_and_strategies_are_refused(given: Any) -> None:
+    with pytest.raises(EraseError, match="share of random labels"):
+        next_to_review(GRAPH, audit=AUDIT, random_share=given)
+    with pytest.raises(EraseError, match="a strategy among"):
+        next_to_review(GRAPH, audit=AUDIT, strategy=given)
+
+
+def test_more_than_there_are_is_all() -> None:
+    assert len(next_to_review(GRAPH, 10**30, audit=AUDIT)) == int((AUDIT.given >= 0).sum())
+    three: Any = np.int64(3)
+    assert len(next_to_review(GRAPH, three, audit=AUDIT)) == 3
+
+
+def test_what_is_no_audit_of_the_graph_is_refused() -> None:
+    with pytest.raises(EraseError, match="an Audit"):
+        next_to_review(GRAPH, audit=3)  # type: ignore[arg-type]
+    with pytest.raises(EraseError, match="an audit of this graph, with 40 nodes"):
+        next_to_review(two_communities(size=20), audit=AUDIT)

@@ -307,7 +307,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     ("options", "said"),
     [
         (["--folds", "1"], "2 to 1,000 folds"),
-        (["--max-false-alarms", "2"], "share from 0 to 1"),
+        (["--max-false-alarms", "2"], "share from 0 to 1; got 2.0. Pass --max-false-alarms 0.2"),
         (["--seed", "-1"], "seed"),
     ],
 )

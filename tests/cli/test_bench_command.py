@@ -137,6 +137,17 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     assert not Path("out").exists()
 
 
+def test_a_cluster_that_is_not_there_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed")
+    words = ["bench", "own.toml", "--cluster", "no-port", "--out", "records.jsonl"]
+    before = sorted(each.name for each in Path().iterdir())
+    assert main(words) == 2
+    assert "a Dask scheduler at no-port" in capsys.readouterr().err
+    assert sorted(each.name for each in Path().iterdir()) == sorted(
+        [*before, ".records.jsonl.lock"]
+    )
+
+
 def test_a_second_runner_is_turned_away(capsys: pytest.CaptureFixture[str]) -> None:
     with Journal("out/own.jsonl"):
         assert main(["bench", "own.toml", *HOW]) == 2

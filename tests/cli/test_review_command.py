@@ -6,12 +6,13 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from http.client import HTTPException
 from http.cookiejar import CookieJar
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import httpx2
@@ -162,6 +163,33 @@ def test_wrong_options_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv", "../shop/nodes.csv", "link.csv"])
+def test_the_graphs_own_tables_are_not_exported_over(
+    name: str, folder: Path, reviewed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "link.csv").symlink_to(folder / "nodes.csv")
+    before = (folder / "nodes.csv").read_bytes(), (folder / "edges.csv").read_bytes()
+    command = ["review", str(folder), "--db", str(reviewed), "--export", str(folder / name)]
+    assert main(command) == 2
+    assert "a table of the graph. Name another file; --write-back" in capsys.readouterr().err
+    assert before == ((folder / "nodes.csv").read_bytes(), (folder / "edges.csv").read_bytes())
+
+
+def test_an_address_that_is_not_free_is_told_before_the_audit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def audit(*_: Any, **__: Any) -> None:
+        raise AssertionError("minutes of work, and then an error")
+
+    monkeypatch.setattr("erase.audit.audit", audit)
+    monkeypatch.chdir(folder.parent)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for words in (["--port", port], ["--host", "999.1.1.1", "--token", TOKEN]):
+            assert main(["review", "shop", "--no-browser", *words]) == 2
+            assert "expected an address that is free" in capsys.readouterr().err
+
+
 def test_reviews_of_another_graph_are_refused(
     reviewed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,6 +297,43 @@ def test_audits_use_what_was_decided(
     assert seen == [2, 3]
     with erase.Reviews(reviewed) as reviews:
         assert reviews.seed == 3
+
+
+def test_decisions_are_in_one_file_when_it_ends_during_an_audit(
+    reviewed: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People copy the database alone, without the log that SQLite keeps beside an open one."""
+    started, over = Event(), Event()
+    left: list[bool] = []
+
+    def audit(graph: Any, **options: Any) -> Any:
+        if over.is_set() or threading.current_thread() is threading.main_thread():
+            return AUDIT
+        started.set()
+        over.wait(30)
+        return AUDIT
+
+    def visit(url: str) -> None:
+        with httpx2.Client(base_url=url.split("/?")[0]) as client:
+            client.get(url)
+            item, *_ = client.get("/api/items?n=1").json()
+            body = {"key": "decision-1", "node": item["node"], "class": 0}
+            assert client.post("/api/decisions", json={"decisions": [body]}).status_code == 200
+        assert started.wait(30)
+        raise KeyboardInterrupt
+
+    def leave(status: int) -> None:
+        left.append(reviewed.with_name(f"{reviewed.name}-wal").exists())
+        over.set()
+        raise SystemExit(status)
+
+    monkeypatch.setattr("erase.audit.audit", audit)
+    monkeypatch.setattr("webbrowser.open", visit)
+    monkeypatch.setattr("erase.cli.review.os._exit", leave)
+    command = ["review", str(folder), "--db", str(reviewed), "--port", "0", "--quiet"]
+    with pytest.raises(SystemExit):
+        main([*command, "--by", "ann", "--every", "1"])
+    assert left == [False]
 
 
 def free_port() -> int:

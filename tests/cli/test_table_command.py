@@ -69,6 +69,17 @@ def test_out_is_the_same_text_in_a_file(
     assert out.read_text(encoding="utf-8") == text
 
 
+def test_records_are_not_replaced_by_their_table(
+    tmp_path: Path, paper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path(paper).read_bytes()
+    (tmp_path / "link").symlink_to(paper)
+    for out in (paper, str(tmp_path / "link")):
+        assert main(["table", "main", paper, "--out", out]) == 2
+        assert "the records. Name another --out." in capsys.readouterr().err
+    assert Path(paper).read_bytes() == before
+
+
 def test_a_file_has_the_format_of_its_name(
     tmp_path: Path, paper: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -184,6 +184,8 @@ def test_a_contract_survives_json_and_makes_the_same_features() -> None:
 def test_a_damaged_contract_is_refused() -> None:
     with pytest.raises(EraseError, match="a feature contract; got one that is damaged"):
         FeatureContract.from_dict({"width": "wide"})
+    with pytest.raises(EraseError, match="a feature contract; got one that is damaged"):
+        FeatureContract.from_dict("\udcff")
 
 
 @pytest.mark.parametrize(

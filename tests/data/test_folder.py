@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 import tracemalloc
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from erase.data.parts import put_in_place
 from erase.data.splits import split_mask
 from erase.data.task import NodeTask
 from erase.errors import EraseError
+from graphs import two_communities
 
 CLASSES = ["ham", "añb", "c"]
 
@@ -234,6 +237,63 @@ def test_another_tensor_in_its_place_is_checked_as_usual(tmp_path: Path) -> None
     with pytest.raises(EraseError, match="finite features"):
         NodeTask.of(data)
     assert not was_checked(a_graph(), "x")
+
+
+def weighted_folder(path: Path) -> Data:
+    data = two_communities(size=10)
+    data.x = data.x.to_sparse_csr()
+    data.edge_weight = torch.ones(data.edge_index.shape[1])
+    write_folder(data, path)
+    return open_folder(path)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda data: data.edge_index[1].fill_(10**9), "from 0 to 1000000000"),
+        (lambda data: data.x.values().fill_(torch.nan), "finite features"),
+        (lambda data: data.x.col_indices().fill_(10**9), "sparse matrix"),
+        (lambda data: data.edge_weight.neg_(), "weights"),
+        (lambda data: data.update({"edge_weight": data.edge_weight[:3]}), "weights?"),
+        (lambda data: data.update({"edge_weight": -data.edge_weight}), "weights"),
+    ],
+)
+def test_a_tensor_that_is_written_to_is_checked_again(
+    edit: Callable[[Data], object], message: str, tmp_path: Path
+) -> None:
+    """Unchecked, other indices end the interpreter."""
+    data = weighted_folder(tmp_path / "folder")
+    assert was_checked(data, "x")
+    assert was_checked(copy(data), "edge_index")
+    edit(data)
+    with pytest.raises(EraseError, match=message):
+        NodeTask.of(data)
+
+
+def test_edges_are_checked_again_for_fewer_nodes(tmp_path: Path) -> None:
+    data = weighted_folder(tmp_path / "folder")
+    data.update({"num_nodes": 3, "x": data.x.to_dense()[:3]})
+    with pytest.raises(EraseError, match=r"between the nodes 0\.\.2"):
+        NodeTask.of(data, labelled=False)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_row_starts_that_are_written_to_are_not_used(in_place: bool, tmp_path: Path) -> None:
+    data = weighted_folder(tmp_path / "folder")
+    right = data.indptr.clone()
+    if in_place:
+        data.indptr.fill_(2**40)
+    else:
+        data.indptr = torch.full_like(right, 2**40)
+    assert torch.equal(NodeTask.of(data).indptr, right)
+
+
+def test_a_folder_opened_without_gradients_is_not_checked_twice(tmp_path: Path) -> None:
+    weighted_folder(tmp_path / "folder")
+    with torch.inference_mode():
+        data = open_folder(tmp_path / "folder")
+        assert was_checked(data, "x")
+        assert was_checked(data, "edge_index")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory it holds")

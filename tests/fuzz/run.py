@@ -30,6 +30,7 @@ STALLED = 300  # seconds at one case before a worker counts as hung
 def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
     """Run a worker, and others behind a case that ended it; return counts and findings."""
     total: dict[str, Any] = {"group": group, "cases": 0, "findings": [], "peak": 0, "seconds": 0.0}
+    total["peak_at"] = first
     end, start = first + cases, time.monotonic()
     while first < end:
         with tempfile.TemporaryDirectory(prefix="erase-fuzz-") as folder:
@@ -47,7 +48,8 @@ def run_worker(group: str, cases: int, first: int) -> dict[str, Any]:
                 result = lines[-1]
                 total["cases"] += result["cases"]
                 total["findings"] += result["findings"]
-                total["peak"] = max(total["peak"], result["peak"])
+                if result["peak"] > total["peak"]:
+                    total["peak"], total["peak_at"] = result["peak"], result["peak_at"]
                 break
             total["findings"] += [line["finding"] for line in lines if "finding" in line]
             at = json.loads(trying.read_text())["case"] if trying.exists() else end
@@ -113,7 +115,11 @@ def main() -> int:
     for group in shares:
         own = [result for result in results if result["group"] == group]
         count, took = sum(each["cases"] for each in own), sum(each["seconds"] for each in own)
-        print(f"{group}: {count} cases, {took:.0f} s in its processes")
+        most = max(own, key=lambda each: each["peak"])
+        print(
+            f"{group}: {count} cases, {took:.0f} s in its processes, "
+            f"{most['peak'] / 1e9:.1f} GB at case {most['peak_at']}"
+        )
     cases = sum(result["cases"] for result in results)
     peak = max(result["peak"] for result in results) / 1e9
     seconds = time.monotonic() - start

@@ -206,10 +206,30 @@ def arguments(data: st.DataObject, folder: Path) -> None:
         lambda: erase.FeatureContract.from_dict(data.draw(odd)),
         lambda: fitted_model().predict(data.draw(odd)),
         lambda: fitted_model().score(data.draw(odd)),
+        lambda: erase.ERASE.preset(data.draw(odd), data.draw(odd)),
+        lambda: erase.next_to_review(graph, audit=data.draw(odd)),
+        lambda: erase.next_to_review(
+            two_communities(size=10), data.draw(odd), random_share=data.draw(odd), audit=an_audit()
+        ),
+        lambda: erase.load_dataset(
+            "citations", num_nodes=50, **{data.draw(st.sampled_from(_CITATIONS)): data.draw(odd)}
+        ),
     ]
     for call in data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=3)):
         with contextlib.suppress(erase.EraseError):
             call()
+
+
+_CITATIONS = [  # without what a person may want to be huge
+    "num_classes", "num_features", "homophily", "degree_exponent", "imbalance", "class_exponent",
+    "class_shift", "signal", "train_per_class", "train_share", "seed",
+]  # fmt: skip
+
+
+@cache
+def an_audit() -> Any:
+    """Return a small audit."""
+    return erase.audit(two_communities(size=10), method="label-propagation")
 
 
 @cache
@@ -296,10 +316,24 @@ def converted_folders(random: Random, folder: Path) -> None:
     with contextlib.suppress(erase.EraseError):
         graph = erase.read_graph(folder / kind)
         enter(graph)
+        if random.random() < 0.3:
+            write_to(graph, random)
+            enter(graph)
         with contextlib.suppress(erase.EraseError):
             erase.write_graph(graph, folder / "again.npz")
             names = NodeTask.of(graph, labelled=False).node_names
             assert names is None or len([*names]) == graph.num_nodes
+
+
+def write_to(graph: Data, random: Random) -> None:
+    """Change a number of an opened graph in its place."""
+    tensors = [graph.edge_index, graph.indptr, graph.x]
+    if graph.x.layout == torch.sparse_csr:
+        tensors += [graph.x.crow_indices(), graph.x.col_indices(), graph.x.values()]
+    tensor = random.choice([each for each in tensors if each.layout == torch.strided])
+    if numbers := tensor.numel():
+        extreme = random.choice([2**62, -1, -(2**63), 10**9, 0])
+        tensor.view(-1)[random.randrange(numbers)] = extreme
 
 
 def models_and_audits(random: Random, folder: Path) -> None:

@@ -32,10 +32,10 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
 
     group = GROUPS[name]
     findings: dict[str, dict[str, Any]] = {}
-    done = 0
+    done, most = 0, (_peak(), first)
 
     def attempt(source: Any, number: int) -> None:
-        nonlocal done
+        nonlocal done, most
         done += 1
         (place / "next.json").write_text(json.dumps({"group": name, "case": number}))
         (place / "next.json").replace(place / "trying.json")  # whole, whenever we are killed
@@ -54,6 +54,7 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
             _note(findings, name, number, type(error).__name__, place)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            most = max(most, (_peak(), number), key=lambda each: each[0])
 
     if name in DRAWN:
 
@@ -73,7 +74,9 @@ def run_group(name: str, cases: int, first: int, place: Path) -> dict[str, Any]:
     else:
         for number in range(first, first + cases):
             attempt(Random(f"{name} {number}"), number)
-    return {"group": name, "cases": done, "findings": list(findings.values()), "peak": _peak()}
+    peak, at = most
+    found = list(findings.values())
+    return {"group": name, "cases": done, "findings": found, "peak": peak, "peak_at": at}
 
 
 def _note(findings: dict[str, Any], name: str, number: int, kind: str, place: Path) -> None:

@@ -176,8 +176,13 @@ def test_presets_take_the_papers_table() -> None:
     assert ERASE.preset("reference", "corafull").gamma == 2.0
     assert set(DATASET_SETTINGS) == {"cora", "citeseer", "pubmed", "corafull", "ogbn-arxiv"}
     assert ERASE.preset(dataset="my own graph").eps2 == 0.05
-    with pytest.raises(EraseError, match="reference, paper"):
-        ERASE.preset("magic")
+    odd: Any
+    for odd in ("magic", ["paper"], None, 1):
+        with pytest.raises(EraseError, match="reference, paper"):
+            ERASE.preset(odd)
+    for odd in (1.5, ["cora"], len):
+        with pytest.raises(EraseError, match="the name of a dataset, or None"):
+            ERASE.preset("paper", odd)
 
 
 def test_representations_lie_in_the_l1_ball(noisy: Data) -> None:

@@ -18,7 +18,7 @@ from erase.audit.run import audit as run_audit
 from erase.data.fields import field, node_columns
 from erase.data.kinds import graph_data
 from erase.data.labels import label_column
-from erase.errors import EraseError
+from erase.errors import EraseError, shown
 from erase.random import numpy_stream
 
 STRATEGIES = ("mixed", "gain", "suspicious", "random")
@@ -55,8 +55,32 @@ def next_to_review(
         random_share: the share of labels that are drawn at random, in [0, 1].
         seed: of the random order; keep it for one graph.
     """
+    if audit is not None and not isinstance(audit, Audit):
+        raise EraseError("an Audit", repr(type(audit)), "Pass what erase.audit returned.")
+    reviewed = _reviewed(graph)
+    if audit is not None and len(audit.given) != len(reviewed):
+        raise EraseError(
+            f"an audit of this graph, with {len(reviewed)} nodes",
+            f"one of {len(audit.given)}",
+            "Pass the graph that was audited.",
+        )
+    _check(n, strategy, random_share)  # before an audit that takes minutes
     found = run_audit(graph, seed=seed) if audit is None else audit
-    return rank(found, _reviewed(graph), n, strategy, random_share, seed)
+    return rank(found, reviewed, min(n, len(reviewed)), strategy, random_share, seed)
+
+
+def _check(n: Any, strategy: Any, random_share: Any) -> None:
+    """Raise an EraseError for a number of labels, a strategy or a share that cannot be."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise EraseError(
+            f"a strategy among {', '.join(STRATEGIES)}", shown(strategy), "Choose one of them."
+        )
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise EraseError("n to be a whole number from 1 on", shown(n), "Pass n=50, for example.")
+    if not isinstance(random_share, int | float | np.number) or not 0 <= random_share <= 1:
+        raise EraseError(
+            "a share of random labels from 0 to 1", shown(random_share), "Pass 0.2, for example."
+        )
 
 
 def rank(
@@ -72,14 +96,7 @@ def rank(
 
     The places before it, `turn` of them, count for the share of random labels.
     """
-    if strategy not in STRATEGIES:
-        raise EraseError(
-            f"a strategy among {', '.join(STRATEGIES)}", repr(strategy), "Choose one of them."
-        )
-    if not 0 <= random_share <= 1:
-        raise EraseError(
-            "a share of random labels from 0 to 1", repr(random_share), "Pass 0.2, for example."
-        )
+    _check(n, strategy, random_share)
     labelled = audit.given >= 0
     order = random_order(labelled, seed)
     fresh = np.flatnonzero(~reviewed[order])

@@ -94,6 +94,7 @@ def audit_with_evidence(
             "max_false_alarms, a share from 0 to 1",
             repr(max_false_alarms),
             "Pass max_false_alarms=0.2, for example.",
+            "max_false_alarms",
         )
     task = model.read(graph)
     if progress:

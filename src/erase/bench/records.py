@@ -209,7 +209,8 @@ class Journal:
     """A file of records opened by one process to add to: ``with Journal(path) as journal``.
 
     Opening takes an exclusive lock, which the end of the process releases however it comes, and
-    cuts off a line that a killed process left incomplete.
+    cuts off a line that a killed process left incomplete. A new file in which nothing was written
+    is removed again if the block raises an EraseError.
 
     Attributes:
         records: what the file holds, the last record of each cell.
@@ -226,6 +227,7 @@ class Journal:
         )
         with ExitStack() as opened:
             opened.enter_context(locked(self.path, refusal))
+            self._is_new = not self.path.exists()
             self._file = opened.enter_context(open(self.path, "a+b", buffering=0))
             self._file.seek(0)
             content = self._file.read()
@@ -254,4 +256,6 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._is_new and not self.records and isinstance(error, EraseError):
+            self.path.unlink(missing_ok=True)  # a refusal leaves nothing
         self._opened.close()

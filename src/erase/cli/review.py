@@ -118,7 +118,7 @@ def review_labels(
     with starting():
         from erase.data.splits import without_splits
         from erase.review import Reviews
-        from erase.review.exports import export_tables
+        from erase.review.exports import check_export, export_tables
         from erase.review.session import Plan
 
     output = Output(quiet=quiet)
@@ -126,6 +126,8 @@ def review_labels(
     if all_labels:
         data = without_splits(data)
     db = db or Path("out") / f"{name}-review" / "reviews.sqlite"
+    if export is not None:
+        check_export(Path(graph), export)
     if export is not None or write_back is not None:
         if not db.exists():
             raise EraseError(
@@ -215,9 +217,10 @@ def _serve(
     from erase.methods import build_method
     from erase.review.evidence import details_of
     from erase.review.exports import usual_exports
-    from erase.review.server import served
+    from erase.review.server import check_address, served
     from erase.review.session import Session
 
+    check_address(*listen)  # before an audit that takes minutes
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
     model.check_params()
@@ -266,6 +269,7 @@ def _serve(
         f"write them with `erase review {graph} --db {reviews.path} --export labels.csv`."
     )
     if session.is_auditing:  # torch aborts where its thread is cut off; all decisions are stored
+        reviews.close()  # in one file, without a log beside it
         os._exit(0)
 
 

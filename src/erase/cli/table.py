@@ -46,6 +46,10 @@ def print_table(
                 f"--format {format}",
                 "Leave it out, or rename the file.",
             )
+    if out is not None and out.resolve() in [Path(path).resolve() for path in records]:
+        raise EraseError(
+            "a file of its own for the table", f"{str(out)!r}, the records", "Name another --out."
+        )
     rows = [record for path in records for record in read(path)]
     text = FORMATS[format or "md"](build(name, rows, protocol))
     if out is None:

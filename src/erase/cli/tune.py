@@ -23,7 +23,9 @@ def tune_method(
         str, options.choice("methods", "Method whose parameters are searched")
     ] = "erase",
     preset: options.Preset = "reference",
-    trials: Annotated[int, options.count("Number of trials, earlier ones included.")] = 50,
+    trials: Annotated[
+        int, options.count("Number of trials, earlier ones included.", most=100_000)
+    ] = 50,
     seeds: Annotated[int, options.count("Runs of each trial.", most=1000)] = 3,
     space: Annotated[
         list[str],

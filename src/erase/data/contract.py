@@ -67,7 +67,7 @@ class FeatureContract:
         """Return the contract that `to_dict` described."""
         try:
             return msgspec.convert(given, cls)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise EraseError(
                 "a feature contract", f"one that is damaged: {error}", "Write the file again."
             ) from None

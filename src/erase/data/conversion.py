@@ -176,7 +176,11 @@ def read_networkx(graph: Any, options: TableOptions) -> Data:
                 option=option,
             )
     position = {node: i for i, node in enumerate(graph.nodes)}
-    frame = pd.DataFrame([attributes for _, attributes in graph.nodes(data=True)])
+    rows = [attributes for _, attributes in graph.nodes(data=True)]
+    try:
+        frame = pd.DataFrame(rows)
+    except OverflowError:  # pandas 2 has no type for an integer beyond all floats
+        frame = pd.DataFrame(rows, dtype=object)
     frame = frame.reindex(range(len(position)))
     key = options.weight or "weight"
     edges = [(position[u], position[v], weight) for u, v, weight in graph.edges(data=key)]

@@ -214,16 +214,34 @@ def node_columns(
     return columns
 
 
-def mark_checked(data: Data) -> None:
-    """Say that `edge_index` and `x` of `data` keep the promises of `NodeTask` as they are.
+# what else the promises of a tensor are about
+_TOGETHER = {"edge_index": ("edge_index", "indptr", "edge_weight", "edge_is_given"), "x": ("x",)}
 
-    The mark lies on these two tensors, not on `data`: a copy of `data` keeps it, and another tensor
-    in the place of one of them is checked like anybody's.
+
+def mark_checked(data: Data) -> None:
+    """Say that the edges and `x` of `data` keep the promises of `NodeTask` as they are.
+
+    The mark is on the tensors, not on `data`: a copy of `data` keeps it. Another tensor in the
+    place of one of them, one that is written to, and another number of nodes are checked like
+    anybody's. Only what torch writes is noticed, not what numpy writes into the same memory.
     """
-    vars(data)["_checked"] = (field(data, "edge_index"), field(data, "x"))
+    tensors = {name: field(data, name) for names in _TOGETHER.values() for name in names}
+    seen = {name: (each, _writes(each)) for name, each in tensors.items() if each is not None}
+    vars(data)["_checked"] = (count_nodes(data), seen)
 
 
 def was_checked(data: Data, name: str) -> bool:
-    """Say whether `data[name]` is a tensor that `mark_checked` saw."""
-    value = field(data, name)
-    return value is not None and any(value is each for each in vars(data).get("_checked", ()))
+    """Say whether `data[name]`, and what belongs to it, are as `mark_checked` saw them."""
+    nodes, seen = vars(data).get("_checked", (0, {}))
+    if name not in seen or field(data, name) is None:
+        return False
+    parts = [(field(data, each), seen.get(each)) for each in _TOGETHER[name]]
+    return count_nodes(data) == nodes and all(
+        now is None or (mark is not None and now is mark[0] and _writes(now) == mark[1])
+        for now, mark in parts
+    )
+
+
+def _writes(tensor: Any) -> int:
+    """Return how often torch wrote to a tensor."""
+    return -1 if tensor.is_inference() else tensor._version

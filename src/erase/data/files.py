@@ -462,7 +462,7 @@ def table_file(folder: Path, name: str) -> Path:
     found = [file for end in (".csv", ".parquet") if (file := folder / f"{name}{end}").is_file()]
     if len(found) != 1:
         raise EraseError(
-            f"one table {name}.csv or {name}.parquet in the folder {folder.name!r}",
+            f"one table {name}.csv or {name}.parquet in the folder {str(folder)!r}",
             "both" if found else "none",
             "A graph's folder has one nodes table and one edges table.",
         )

@@ -95,9 +95,15 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" e
 
 
 def is_folder(path: StrPath) -> bool:
-    """Say whether `path` is a graph's folder, or what a broken writer left of one."""
+    """Say whether `path` is a graph's folder, or what a broken writer left of one.
+
+    Tables stay tables, also where results with arrays were written beside them.
+    """
     path = Path(path)
-    return (path / MANIFEST).is_file() or (path.is_dir() and any(path.glob("*.npy")))
+    if (path / MANIFEST).is_file():
+        return True
+    has_tables = (path / "nodes.csv").is_file() or (path / "nodes.parquet").is_file()
+    return path.is_dir() and not has_tables and any(path.glob("*.npy"))
 
 
 def folder_nodes(path: StrPath) -> int:

@@ -238,8 +238,10 @@ class ERASE(NetworkClassifier):
         >>> ERASE.preset("paper", "citeseer", seed=3).eps2
         0.4
         """
-        if recipe not in RECIPES:
+        if not isinstance(recipe, str) or recipe not in RECIPES:
             raise EraseError(f"a recipe among {', '.join(RECIPES)}", repr(recipe), "Choose one.")
+        if not isinstance(dataset, str | None):
+            raise EraseError("the name of a dataset, or None", repr(dataset), "Pass None.")
         known = (dataset or "").lower()
         settings = DATASET_SETTINGS.get(known, {})
         if recipe == "paper":

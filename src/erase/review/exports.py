@@ -46,15 +46,26 @@ def usual_exports(
     return files
 
 
+def check_export(graph: Path, target: Path) -> None:
+    """Raise an EraseError where `target` cannot be exported to, or is a table of the graph."""
+    if target.suffix not in (".csv", ".parquet", ".npz"):
+        raise EraseError(
+            "FILE.csv, FILE.parquet or FILE.npz", f"{str(target)!r}", "Use one of them."
+        )
+    own = [graph / f"{name}{end}" for name in ("nodes", "edges") for end in (".csv", ".parquet")]
+    if target.resolve() in [table.resolve() for table in own]:
+        raise EraseError(
+            "--export to a file of its own",
+            f"{str(target)!r}, a table of the graph",
+            "Name another file; --write-back corrects the labels in your table.",
+        )
+
+
 def export_tables(reviews: Reviews, data: Data, target: Path, *, safe_csv: bool = False) -> None:
     """Write the labels (FILE.csv), the decisions (decisions.csv), or the graph (FILE.npz)."""
     ids, names = field(data, "node_ids"), field(data, "node_names")
     if target.suffix == ".npz":
         write_graph(reviews.apply(data), target)
-    elif target.suffix not in (".csv", ".parquet"):
-        raise EraseError(
-            "FILE.csv, FILE.parquet or FILE.npz", f"{target.name!r}", "Use one of them."
-        )
     elif target.stem == "decisions":
         write_table(decision_table(reviews, ids, names), target, safe_csv=safe_csv)
     else:

@@ -316,6 +316,11 @@ def served(
         listener.close()
 
 
+def check_address(host: str, port: int | None) -> None:
+    """Raise an EraseError where `served` could not listen now."""
+    _listen(host, port).close()
+
+
 def _listen(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio switches the delay of small packets off only where the protocol is named

@@ -262,6 +262,12 @@ def test_a_million_nodes_and_ten_million_edges_fit() -> None:
         ("class_shift", 0.0),
         ("words_per_node", 0.0),
         ("signal", -0.1),
+        ("num_features", 10**12),
+        ("num_features", 2**64),
+        ("class_exponent", 1e3),
+        ("class_exponent", float("inf")),
+        ("class_shift", float("inf")),
+        ("words_per_node", float("inf")),
     ],
 )
 def test_impossible_options_are_refused_by_name(option: str, value: Any) -> None:

@@ -19,6 +19,7 @@ from erase.random import numpy_stream
 
 IntArray = npt.NDArray[np.int64]
 
+MOST_WORDS = 10_000_000  # of a vocabulary
 MAX_ROUNDS = 500  # of redrawing citations that exist already; a dozen is usual
 PATIENCE = 20  # rounds in which a node may redraw before another node cites in its place
 DENSE_DISTANCE = 4.0  # length of a class mean, in standard deviations, at signal 1
@@ -132,13 +133,13 @@ class _Design:
             num_nodes=(self.num_nodes, self.num_classes, MOST_NODES),
             num_edges=(self._edges_to_draw, 0, np.inf),
             num_classes=(self.num_classes, 2, np.inf),
-            num_features=(self.num_features, 1 if self.dense else self.num_classes, np.inf),
+            num_features=(self.num_features, 1 if self.dense else self.num_classes, MOST_WORDS),
             homophily=(self.homophily, 0, 1),
             degree_exponent=(self.degree_exponent, 1.1, np.inf),
             imbalance=(self.imbalance, 1, np.inf),
-            class_exponent=(self.class_exponent or 0.0, 0, np.inf),
-            class_shift=(self.class_shift, 0.1, np.inf),
-            words_per_node=(self.words_per_node, 1, np.inf),
+            class_exponent=(self.class_exponent or 0.0, 0, 100),
+            class_shift=(self.class_shift, 0.1, 1e6),
+            words_per_node=(self.words_per_node, 1, 1e6),
             signal=(self.signal, 0, 1),
         )
 
