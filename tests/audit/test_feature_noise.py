@@ -102,13 +102,17 @@ def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contr
     """Such graphs are those of Debian with annotator noise, and CS and PubMed without noise."""
     rng = np.random.default_rng(0)
     n, k = 4000, 4
-    said = rng.integers(k, size=n)
-    given = np.where(rng.random(n) < 0.1, rng.integers(k, size=n), said)  # repeats the features
+    predicted = rng.integers(k, size=n)
+    given = np.where(
+        rng.random(n) < 0.1, rng.integers(k, size=n), predicted
+    )  # repeats the features
 
     def noise(contradicted: float) -> FeatureNoise:
-        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), said)
+        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), predicted)
         graph = 0.05 + 0.8 * np.eye(k)[named]
-        weaker = 0.15 + 0.4 * np.eye(k)[said]  # features that know a little more than the graph
+        weaker = (
+            0.15 + 0.4 * np.eye(k)[predicted]
+        )  # features that know a little more than the graph
         against = rng.random(n) < contradicted
         around = np.where(
             against[:, None], right_by((given + 1) % k, 0.97, k), right_by(given, 1.0, k)
