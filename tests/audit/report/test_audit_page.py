@@ -193,7 +193,7 @@ def test_many_classes_show_those_with_errors() -> None:
 def test_method_settings_and_notes(page: Page) -> None:
     text = words(page)
     assert "The method is erase. The given labels were split into 5 folds" in text
-    assert "Three opinions on each label are compared, none of which has seen it" in text
+    assert "Three predictions of each label are compared, none of which uses the label" in text
     assert "Notes: 3 duplicate edges were dropped." in text
     assert ["max_false_alarms", "0.2"] in page["settings"]
     assert page["settings"][-1] == ["seconds", "61"]
@@ -271,7 +271,7 @@ def test_the_page_says_what_the_share_rests_on(audit: Audit) -> None:
     )
     text = words(audit_page.audit_page(replace(audit, decision=between)))
     assert "Mistakes may follow the features: about 15.0%, and the upper end is not known." in text
-    assert "so mistakes may follow the features; each chance is the mean" in text
+    assert "so mistakes may follow the features; each probability is the mean" in text
     assert "At least 7% false alarms are expected; you allowed 20%." in text
     confirmed = replace(audit.decision, confirmed=50)
     text = words(audit_page.audit_page(replace(audit, decision=confirmed)))
