@@ -271,7 +271,7 @@ def test_the_page_says_what_the_share_rests_on(audit: Audit) -> None:
     )
     text = words(audit_page.audit_page(replace(audit, decision=between)))
     assert "Mistakes may follow the features: about 15.0%, and the upper end is not known." in text
-    assert "so mistakes may follow the features; each probability is the mean" in text
+    assert "so mistakes may follow the features; each chance is the mean" in text
     assert "At least 7% false alarms are expected; you allowed 20%." in text
     confirmed = replace(audit.decision, confirmed=50)
     text = words(audit_page.audit_page(replace(audit, decision=confirmed)))
