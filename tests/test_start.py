@@ -15,8 +15,10 @@ def fresh(code: str, **variables: str) -> str:
     """Return what a new interpreter prints."""
     kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     command = [sys.executable, "-c", code]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, env=kept | variables)
-    return told.stdout.strip()
+    output = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=kept | variables
+    )
+    return output.stdout.strip()
 
 
 def test_importing_loads_nothing_heavy() -> None:
@@ -101,16 +103,16 @@ def test_the_setting_is_in_time_for_torch() -> None:
     code = "import erase; import torch; torch.ones(1 << 20).sum()"
     environment = {"OMP_DISPLAY_ENV": "VERBOSE"}
     kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code],
         check=True,
         capture_output=True,
         text=True,
         env=kept | environment,
     )
-    if "GOMP_SPINCOUNT" not in told.stderr:
+    if "GOMP_SPINCOUNT" not in output.stderr:
         pytest.skip("torch's OpenMP library is not GNU's")
-    assert "GOMP_SPINCOUNT = '1000'" in told.stderr
+    assert "GOMP_SPINCOUNT = '1000'" in output.stderr
 
 
 @pytest.mark.parametrize("first", ["pass", "import erase.audit.result"])

@@ -27,7 +27,7 @@ from graphs import topics
 
 
 def witnessed(noise: str | None, seed: int = 0) -> tuple[Classes, Classes, Witnesses]:
-    """Return true and given classes [n], and the opinions on them."""
+    """Return true and given classes [n], and the predictions of them."""
     clean = topics(seed)
     noisy = clean if noise is None else corrupt(clean, noise, 0.3, seed=seed)
     given = noisy.y.numpy()
@@ -42,9 +42,9 @@ def test_the_mistakes_of_an_annotator_are_recognised(seed: int) -> None:
     Draws 20 to 39: recognised in 20. With 0.2 or 0.16 for the words of a node's class instead of
     0.24, in 13 and in none. The lower bound was below the true share in all 60.
     """
-    true, given, opinions = witnessed("annotator", seed)
-    assert opinions.smoothed is not None
-    found = decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+    true, given, witnesses = witnessed("annotator", seed)
+    assert witnesses.smoothed is not None
+    found = decide(given, witnesses.smoothed, max_false_alarms=0.2, witnesses=witnesses)
     noise = found.feature_noise
     assert noise is not None
     assert noise.is_present
@@ -59,9 +59,9 @@ def test_the_mistakes_of_an_annotator_are_recognised(seed: int) -> None:
 
 @pytest.mark.parametrize("noise", [None, "symmetric"])
 def test_other_mistakes_do_not_follow_the_features(noise: str | None) -> None:
-    true, given, opinions = witnessed(noise)
-    assert opinions.smoothed is not None
-    decision = decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+    true, given, witnesses = witnessed(noise)
+    assert witnesses.smoothed is not None
+    decision = decide(given, witnesses.smoothed, max_false_alarms=0.2, witnesses=witnesses)
     found = decision.feature_noise
     assert found is None or found.probability == 0
     assert decision.assumption == IGNORES_FEATURES
@@ -86,9 +86,9 @@ def right_by(given: Classes, share: float, num_classes: int) -> Floats:
 
 
 def test_mistakes_that_a_model_by_class_finds_do_not_follow_the_features() -> None:
-    _, given, opinions = witnessed("annotator")
+    _, given, witnesses = witnessed("annotator")
     found = [
-        find_feature_noise(given, opinions, right_by(given, 1 - wrong, 4))
+        find_feature_noise(given, witnesses, right_by(given, 1 - wrong, 4))
         for wrong in (0.0, 0.02, 0.06, 0.07, 0.08, 0.12, 0.3)
     ]
     probabilities = [noise.probability for noise in found if noise is not None]
@@ -102,13 +102,17 @@ def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contr
     """Such graphs are those of Debian with annotator noise, and CS and PubMed without noise."""
     rng = np.random.default_rng(0)
     n, k = 4000, 4
-    said = rng.integers(k, size=n)
-    given = np.where(rng.random(n) < 0.1, rng.integers(k, size=n), said)  # repeats the features
+    predicted = rng.integers(k, size=n)
+    given = np.where(
+        rng.random(n) < 0.1, rng.integers(k, size=n), predicted
+    )  # repeats the features
 
     def noise(contradicted: float) -> FeatureNoise:
-        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), said)
+        named = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), predicted)
         graph = 0.05 + 0.8 * np.eye(k)[named]
-        weaker = 0.15 + 0.4 * np.eye(k)[said]  # features that know a little more than the graph
+        weaker = (
+            0.15 + 0.4 * np.eye(k)[predicted]
+        )  # features that know a little more than the graph
         against = rng.random(n) < contradicted
         around = np.where(
             against[:, None], right_by((given + 1) % k, 0.97, k), right_by(given, 1.0, k)
@@ -131,14 +135,14 @@ def test_a_graph_that_knows_about_as_much_as_the_features_is_asked_what_it_contr
 def test_where_mistakes_may_follow_the_features_the_decision_lies_between(
     probability: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, given, opinions = witnessed("annotator")
-    assert opinions.smoothed is not None
+    _, given, witnesses = witnessed("annotator")
+    assert witnesses.smoothed is not None
 
     def decided(probability: float) -> decisions.Decision:
         noise = FeatureNoise(2.9, 0.2, 0.96, probability)
         monkeypatch.setattr(decisions, "find_feature_noise", lambda *_: noise)
-        assert opinions.smoothed is not None
-        return decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
+        assert witnesses.smoothed is not None
+        return decide(given, witnesses.smoothed, max_false_alarms=0.2, witnesses=witnesses)
 
     one, two, found = decided(0.0), decided(1.0), decided(probability)
     assert one.assumption == IGNORES_FEATURES
@@ -159,27 +163,27 @@ def test_where_mistakes_may_follow_the_features_the_decision_lies_between(
 
 
 def drawn(n: int = 300) -> tuple[Classes, Floats, Floats]:
-    """Return labels of which the opinion knows something, and the graph something else."""
+    """Return labels that one prediction explains in part, and the graph in another part."""
     rng = np.random.default_rng(0)
-    opinion = rng.dirichlet([0.5] * 3, n)
-    true = np.array([rng.choice(3, p=row) for row in opinion])
+    proba = rng.dirichlet([0.5] * 3, n)
+    true = np.array([rng.choice(3, p=row) for row in proba])
     given = np.where(rng.random(n) < 0.3, rng.integers(3, size=n), true)
     graph = 0.1 + 0.7 * np.eye(3)[np.where(rng.random(n) < 0.3, rng.integers(3, size=n), true)]
-    return given, opinion, graph
+    return given, proba, graph
 
 
 def test_the_weight_of_a_label_is_the_best_of_a_grid() -> None:
-    given, opinion, graph = drawn()
+    given, proba, graph = drawn()
     shares = np.bincount(given) / len(given)
 
     def likelihood(a: float, b: float) -> float:
         total = 0.0
-        for own, row, around in zip(given.tolist(), opinion, graph, strict=True):
+        for own, row, around in zip(given.tolist(), proba, graph, strict=True):
             q = np.maximum(row, 1e-9) ** a * np.exp(b * (np.arange(3) == own))
             total += np.log(q / q.sum() @ (around / shares))
         return total / len(given)
 
-    found = weigh_label(given, opinion, graph)
+    found = weigh_label(given, proba, graph)
     powers, weights = np.linspace(0.5, 2, 7) * found.power, found.weight + np.linspace(-2, 2, 9)
     grid = [(likelihood(a, b), a, b) for a in powers for b in weights]
     best, power, weight = max(grid)
@@ -189,37 +193,37 @@ def test_the_weight_of_a_label_is_the_best_of_a_grid() -> None:
 
 
 def test_four_times_the_labels_halve_the_error_of_their_weight() -> None:
-    given, opinion, graph = drawn()
-    one = weigh_label(given, opinion, graph)
-    four = weigh_label(np.tile(given, 4), np.tile(opinion, (4, 1)), np.tile(graph, (4, 1)))
+    given, proba, graph = drawn()
+    one = weigh_label(given, proba, graph)
+    four = weigh_label(np.tile(given, 4), np.tile(proba, (4, 1)), np.tile(graph, (4, 1)))
     assert four.weight == pytest.approx(one.weight, abs=1e-3)
     assert four.error == pytest.approx(one.error / 2, rel=1e-2)
 
 
 def test_the_posterior_multiplies_features_label_and_graph() -> None:
-    given, opinion, graph = drawn()
-    weight = weigh_label(given, opinion, graph)
+    given, proba, graph = drawn()
+    weight = weigh_label(given, proba, graph)
     shares = np.bincount(given) / len(given)
     label = np.eye(3)[given]
-    found = joint_posterior(given, opinion, graph, weight)
-    expected = opinion**weight.power * np.exp(weight.weight * label) * graph / shares
+    found = joint_posterior(given, proba, graph, weight)
+    expected = proba**weight.power * np.exp(weight.weight * label) * graph / shares
     np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), atol=1e-4)
-    level = level_posterior(given, opinion, graph)
-    expected = graph / shares**2 * (opinion / shares) ** 0.5 * np.exp(0.5 * label)
+    level = level_posterior(given, proba, graph)
+    expected = graph / shares**2 * (proba / shares) ** 0.5 * np.exp(0.5 * label)
     np.testing.assert_allclose(level, expected / expected.sum(1, keepdims=True), atol=1e-3)
 
 
 @pytest.mark.parametrize("noise", ["annotator", "symmetric"])
 def test_the_order_of_the_nodes_does_not_matter(noise: str) -> None:
-    _, given, opinions = witnessed(noise)
-    assert opinions.features is not None
-    assert opinions.smoothed is not None
+    _, given, witnesses = witnessed(noise)
+    assert witnesses.features is not None
+    assert witnesses.smoothed is not None
     order = np.random.default_rng(1).permutation(len(given))
-    parts = (opinions.features, opinions.smoothed, opinions.graph, opinions.around)
+    parts = (witnesses.features, witnesses.smoothed, witnesses.graph, witnesses.around)
     features, smoothed, graph, around = (part[order] for part in parts)
     moved = Witnesses(features, smoothed, graph, around)
-    found = decide(given, opinions.smoothed, max_false_alarms=0.2, witnesses=opinions)
-    again = decide(given[order], opinions.smoothed[order], max_false_alarms=0.2, witnesses=moved)
+    found = decide(given, witnesses.smoothed, max_false_alarms=0.2, witnesses=witnesses)
+    again = decide(given[order], witnesses.smoothed[order], max_false_alarms=0.2, witnesses=moved)
     follows = noise == "annotator"
     away = 1e-6 if follows else 0.05  # otherwise other folds weigh the noise models
     np.testing.assert_allclose(again.quality, found.quality[order], atol=away)

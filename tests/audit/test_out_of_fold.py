@@ -152,7 +152,7 @@ def test_a_rare_class_trains_rather_than_validates() -> None:
     assert bool(seen[out_of_fold.fold[other]].train_mask[one])
 
 
-def test_a_label_alone_of_its_class_gets_no_opinion() -> None:
+def test_a_label_alone_of_its_class_gets_no_prediction() -> None:
     out_of_fold, seen = witnessed(task_of([0] * 6 + [1] * 6 + [2]), 3)
     assert not bool(seen[out_of_fold.fold[12]].train_mask[12])
     np.testing.assert_allclose(out_of_fold.proba[12], 1 / 3)

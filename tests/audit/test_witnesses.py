@@ -46,7 +46,7 @@ def test_neighbour_labels_are_those_of_paths_that_do_not_lead_back(weighted: boo
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_label_takes_no_part_in_the_opinion_on_itself(weighted: bool) -> None:
+def test_a_label_takes_no_part_in_its_own_prediction(weighted: bool) -> None:
     """Two labels of parts without an edge between change places: class shares stay."""
     task = two_parts(weighted=weighted)
     nodes, given = np.arange(40), task.y.numpy()
@@ -64,13 +64,13 @@ def test_a_label_takes_no_part_in_the_opinion_on_itself(weighted: bool) -> None:
     assert not np.allclose(after, before)
 
 
-def test_opinions_by_features_are_absent_where_there_are_none() -> None:
+def test_predictions_by_features_are_absent_where_there_are_none() -> None:
     task = two_parts(weighted=False)
     found = gather(task, np.arange(40) % 5, 0, torch.device("cpu"))
     assert found.features is not None
     assert found.smoothed is not None
-    for opinion in (found.features, found.smoothed, found.graph):
-        np.testing.assert_allclose(opinion.sum(1), 1, rtol=1e-5)
+    for proba in (found.features, found.smoothed, found.graph):
+        np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
     bare = NodeTask.of(Data(y=task.y, edge_index=task.edge_index, num_nodes=40))
     found = gather(bare, np.arange(40) % 5, 0, torch.device("cpu"))
     assert found.features is found.smoothed is None
@@ -94,7 +94,7 @@ def test_a_part_of_the_graph_can_be_left_out() -> None:
 
 
 def test_a_pool_is_the_regression_of_scikit_learn_on_log_odds() -> None:
-    """Of two classes the weights of the opinions and the difference of the offsets are free."""
+    """Of two classes the weights of the predictions and the difference of the offsets are free."""
     rng = np.random.default_rng(0)
     given = (rng.random(4_000) < 0.3).astype(np.int64)
     odds = rng.normal(2 * given[:, None] - 1.5, [1.0, 2.0])

@@ -44,9 +44,9 @@ def test_the_audit_is_written_as_files_people_can_open(
     found = erase.audit(erase.read_graph(graph), method="label-propagation")
     issues = pd.read_csv(out / "issues.csv")
     pd.testing.assert_frame_equal(issues, found.issues)
-    told = read_json(out / "summary.json")
-    assert told["settings"]["graph"] == str(graph)
-    assert told["labels"] == 90
+    summary = read_json(out / "summary.json")
+    assert summary["settings"]["graph"] == str(graph)
+    assert summary["labels"] == 90
     assert "<title>Audit of fruit</title>" in (out / "report.html").read_text("utf-8")
     pd.testing.assert_frame_equal(erase.load_audit(out).issues, found.issues)
     printed = capsys.readouterr()
@@ -117,9 +117,9 @@ def test_known_noise_shows_how_good_the_audit_was(
     clean = erase.read_graph(graph)
     given = erase.corrupt(clean, "symmetric", 0.3, seed=2, on="train+val")
     expected = score_audit(erase.audit(given, method="label-propagation", seed=2), clean)
-    told = read_json(tmp_path / "summary.json")
-    assert told["scores"] == pytest.approx(expected)
-    assert told["noise"] == "symmetric:0.3"
+    summary = read_json(tmp_path / "summary.json")
+    assert summary["scores"] == pytest.approx(expected)
+    assert summary["noise"] == "symmetric:0.3"
     assert expected["mislabelled"] > 10
     printed = capsys.readouterr().out
     assert f"{expected['mislabelled']} of 90 labels wrong" in printed
@@ -148,16 +148,16 @@ def test_options_reach_the_audit(
 
     monkeypatch.setattr(import_module("erase.audit"), "audit", watch)
     more = ["--folds", "3", "--max-false-alarms", "0.1", "--seed", "4", "--parquet"]
-    told = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
-    main([*told, *more, "--set", "trust=0.3"])
+    words = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
+    main([*words, *more, "--set", "trust=0.3"])
     assert (tmp_path / "issues.parquet").exists()
     model = seen.pop("method")
     assert seen == {"folds": 3, "max_false_alarms": 0.1, "seed": 4, "progress": False}
     expected = erase.ERASE(seed=4, trust=0.3, epochs=MAX_EPOCHS)
     assert model.get_params() == expected.get_params()
-    main([*told, "--set", "epochs=7"])
+    main([*words, "--set", "epochs=7"])
     assert seen["method"].epochs == 7
-    main([*told, "--preset", "paper"])
+    main([*words, "--preset", "paper"])
     assert seen["method"].normalisation == "symmetric"
     main(["audit", str(graph), "--out", str(tmp_path), "--quiet"])
     usual = METHODS[DEFAULT_METHOD](**audit_params(DEFAULT_METHOD))
@@ -168,9 +168,9 @@ def test_options_reach_the_audit(
 @pytest.mark.parametrize("name", ["pubmed", "ogbn-arxiv"])
 def test_a_file_called_like_a_dataset_brings_no_settings(name: str, tmp_path: Path) -> None:
     write_graph(two_communities(size=40, classes=3), tmp_path / f"{name}.npz")
-    told = ["audit", str(tmp_path / f"{name}.npz"), "--out", str(tmp_path), "--quiet"]
+    words = ["audit", str(tmp_path / f"{name}.npz"), "--out", str(tmp_path), "--quiet"]
     for method in ("ce", "erase"):
-        main([*told, "--method", method, "--folds", "2", *SMALL])
+        main([*words, "--method", method, "--folds", "2", *SMALL])
         found = read_json(tmp_path / "summary.json")["settings"]["parameters"]
         usual = METHODS[method](hidden=16, heads=2, epochs=5, device="cpu").get_params()
         assert found == {**usual, "num_neighbors": list(usual["num_neighbors"])}
@@ -188,9 +188,9 @@ def test_a_column_of_ids_does_not_make_right_labels_wrong(
     out = tmp_path / "out"
     assert main(["audit", str(tmp_path / "graph"), "--out", str(out), "--all-labels"]) == 0
     assert "Not used as features: 'paper': values that are all different" in capsys.readouterr().err
-    told = read_json(out / "summary.json")
-    assert any("spectral embedding" in note for note in told["notes"])
-    assert told["noise_rate"]["value"] < 0.1
+    summary = read_json(out / "summary.json")
+    assert any("spectral embedding" in note for note in summary["notes"])
+    assert summary["noise_rate"]["value"] < 0.1
 
 
 def test_defaults() -> None:
@@ -242,11 +242,11 @@ def test_labels_that_cannot_be_audited_are_reported_as_such(
     write_graph(meaningless_graph(), tmp_path / "random.npz")
     out = tmp_path / "out"
     assert main(["audit", str(tmp_path / "random.npz"), "--out", str(out), *QUICK]) == 0
-    told = read_json(out / "summary.json")
-    assert told["agreement"]["is_informative"] is False
-    assert told["flagged"] == 0
+    summary = read_json(out / "summary.json")
+    assert summary["agreement"]["is_informative"] is False
+    assert summary["flagged"] == 0
     known = erase.audit(meaningless_graph(), method="label-propagation").decision.agreement
-    assert told["agreement"]["model"] == known.model
+    assert summary["agreement"]["model"] == known.model
     printed = capsys.readouterr().out
     words = str(known)[1:]
     assert printed.startswith(f"120 given labels of 120 nodes. M{words}.\nThat may be chance.")
@@ -275,7 +275,7 @@ def test_fit_does_not_correct_labels_that_cannot_be_audited(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere"], "Datasets: cora"),
         (["nowhere.npz"], "nowhere.npz"),
@@ -289,7 +289,7 @@ def test_fit_does_not_correct_labels_that_cannot_be_audited(
 )
 def test_bad_input_is_a_sentence_and_leaves_nothing(
     arguments: list[str],
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -298,13 +298,13 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     assert main(["audit", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("erase: expected ")
-    assert said in captured.err
+    assert message in captured.err
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--folds", "1"], "2 to 1,000 folds"),
         (["--max-false-alarms", "2"], "share from 0 to 1; got 2.0. Pass --max-false-alarms 0.2"),
@@ -312,10 +312,14 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     ],
 )
 def test_bad_options_are_refused_before_training(
-    options: list[str], said: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    graph: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["audit", str(graph), "--out", str(tmp_path / "out"), *options, *QUICK]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_without_pyarrow_parquet_is_refused_before_training(
@@ -341,14 +345,14 @@ def test_fit_on_corrected_labels_is_the_audit_and_then_a_fit(
     expected = method.fit(found.clean_graph(given))
     saved = erase.load_model(out / "model.safetensors")
     np.testing.assert_allclose(saved.predict_proba(), expected.predict_proba(), atol=1e-5)
-    told = read_json(out / "summary.json")
+    summary = read_json(out / "summary.json")
     full = found.summary()
-    assert told["clean"]["wrong"] == full["wrong"] > 0
-    assert told["clean"]["cannot_tell"] == full["cannot_tell"]
-    assert told["clean"]["noise_rate"]["value"] == pytest.approx(full["noise_rate"]["value"])
+    assert summary["clean"]["wrong"] == full["wrong"] > 0
+    assert summary["clean"]["cannot_tell"] == full["cannot_tell"]
+    assert summary["clean"]["noise_rate"]["value"] == pytest.approx(full["noise_rate"]["value"])
     assert (out / "audit" / "labels_clean.csv").exists()
     wrong = (given.y != clean.y) & clean.train_mask
-    assert told["scores"]["mislabelled"] == int(wrong.sum())  # against what was given
+    assert summary["scores"]["mislabelled"] == int(wrong.sum())  # against what was given
     assert "corrected labels" in capsys.readouterr().err
     plain = tmp_path / "plain"
     main(["fit", str(graph), "--method", "ce", *noise, *SMALL, "--out", str(plain), "--quiet"])
@@ -386,6 +390,6 @@ def test_the_command_audits_in_a_new_process(graph: Path, tmp_path: Path) -> Non
 def test_debian_is_audited_in_three_minutes(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     assert main(["audit", "debian", "--device", "cpu", "--out", str(tmp_path), "--quiet"]) == 0
-    told = read_json(tmp_path / "summary.json")
-    assert told["seconds"] < 180
-    assert told["labels"] == 650
+    summary = read_json(tmp_path / "summary.json")
+    assert summary["seconds"] < 180
+    assert summary["labels"] == 650

@@ -49,10 +49,10 @@ def test_records_go_to_a_file_of_the_studys_name_and_the_summary_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "own.toml", *HOW, "--only", "noise=pair"]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("8 cells: 0 in the records before, 8 run in ")
-    assert told.out.endswith("0 failed\n\nRecords are in out/own.jsonl.\n")
-    assert told.err.splitlines()[0] == "0/8 cells are in the records"
+    output = capsys.readouterr()
+    assert output.out.startswith("8 cells: 0 in the records before, 8 run in ")
+    assert output.out.endswith("0 failed\n\nRecords are in out/own.jsonl.\n")
+    assert output.err.splitlines()[0] == "0/8 cells are in the records"
     records = read(tmp_path / "out" / "own.jsonl")
     assert len(records) == 8
     assert {record.cell.noise for record in records} == {"pair"}
@@ -118,7 +118,7 @@ def test_the_plan_of_a_study_counts_methods_by_datasets(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["papr"], "Studies: paper, honest"),
         (["own.toml", "--only", "size=3"], "KEY among dataset"),
@@ -128,12 +128,12 @@ def test_the_plan_of_a_study_counts_methods_by_datasets(capsys: pytest.CaptureFi
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_a_sentence_and_leaves_nothing(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("erase: expected ")
-    assert said in told
+    output = capsys.readouterr().err
+    assert output.startswith("erase: expected ")
+    assert message in output
     assert not Path("out").exists()
 
 
@@ -218,9 +218,9 @@ def test_a_study_may_be_of_a_graph_of_your_own(
     )
     assert main(["bench", "own.toml", "--device", "cpu", "--quiet"]) == 0
     assert main(["table", "own", "out/own.jsonl", "--protocol", "honest"]) == 0
-    said = capsys.readouterr().out
-    assert "**mine**\n\n| | clean | pair 0.2 | runs |\n" in said
-    assert re.search(r"\| CE \| \**[\d.]+ ± [\d.]+\** \| \**[\d.]+ ± [\d.]+\** \| 2 \|", said)
+    message = capsys.readouterr().out
+    assert "**mine**\n\n| | clean | pair 0.2 | runs |\n" in message
+    assert re.search(r"\| CE \| \**[\d.]+ ± [\d.]+\** \| \**[\d.]+ ± [\d.]+\** \| 2 \|", message)
     Path("own.toml").write_text(Path("own.toml").read_text().replace("mine.npz", "yours.npz"))
     assert main(["bench", "own.toml"]) == 2
     assert "or the file of a graph; got 'yours.npz'" in capsys.readouterr().err

@@ -25,8 +25,8 @@ SMALL = ["--set", "num_nodes=300", "--set", "num_classes=3", "--set", "num_featu
 
 def converted(*words: Any) -> dict[str, Any]:
     assert main(["convert", *map(str, words), "--quiet"]) == 0
-    told: dict[str, Any] = json.loads((Path(words[1]) / MANIFEST).read_text())
-    return told
+    manifest: dict[str, Any] = json.loads((Path(words[1]) / MANIFEST).read_text())
+    return manifest
 
 
 def write_source(kind: str, folder: Path) -> Path:
@@ -60,11 +60,11 @@ def test_a_dataset_is_converted_by_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["convert", "Debian", str(tmp_path / "debian"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    summary = json.loads(capsys.readouterr().out)
     spec = DATASETS["debian"]
     shape = [spec.num_nodes, spec.num_edges, spec.num_features, spec.num_classes]
-    assert [told[key] for key in ("nodes", "edges", "features", "classes")] == shape
-    assert told["bytes"] == sum(f.stat().st_size for f in (tmp_path / "debian").iterdir())
+    assert [summary[key] for key in ("nodes", "edges", "features", "classes")] == shape
+    assert summary["bytes"] == sum(f.stat().st_size for f in (tmp_path / "debian").iterdir())
     same_graph(load_dataset("debian"), read_graph(tmp_path / "debian"))
     assert main(["convert", str(tmp_path / "debian"), str(tmp_path / "debian.npz")]) == 0
     assert "4,092 nodes, 15,306 edges, 2,757 features, 13 classes" in capsys.readouterr().out

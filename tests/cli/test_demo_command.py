@@ -27,14 +27,15 @@ def test_demo_writes_a_report_and_a_table(
         monkeypatch.setattr("erase.bench.demo.load_dataset", lambda name: two_communities())
     assert main(["demo", "--out", str(tmp_path), "--epochs", "3", "--device", "cpu"]) == 0
     assert "Training on the noisy labels" in (tmp_path / "report.html").read_text()
-    told = summary(tmp_path)
-    assert set(told["scores"]) == {"relabelling", "ERASE", "cross-entropy"}
-    assert told["noise"] == "symmetric:0.4"
+    written = summary(tmp_path)
+    assert set(written["scores"]) == {"relabelling", "ERASE", "cross-entropy"}
+    assert written["noise"] == "symmetric:0.4"
     printed = capsys.readouterr().out
     assert (
-        f"made {told['audit']['mislabelled']} of {60 if is_small else 650} labels wrong" in printed
+        f"made {written['audit']['mislabelled']} of {60 if is_small else 650} labels wrong"
+        in printed
     )
-    for row in told["scores"].values():
+    for row in written["scores"].values():
         assert f"{100 * row['test_accuracy']:.1f} %" in printed
 
 
@@ -77,6 +78,6 @@ def test_an_interrupted_demo_does_not_offer_to_resume(
 
     monkeypatch.setattr("erase.bench.demo.load_dataset", stop)
     assert main(["demo", "--out", str(tmp_path)]) == 130
-    told = capsys.readouterr().err
-    assert "interrupted." in told
-    assert "--resume" not in told
+    output = capsys.readouterr().err
+    assert "interrupted." in output
+    assert "--resume" not in output

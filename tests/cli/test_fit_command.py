@@ -82,15 +82,15 @@ def test_fit_with_noise_reports_the_correction_rate(graph: Path, tmp_path: Path)
     out = tmp_path / "out"
     noise = ["--noise", "symmetric:0.4", "--seed", "3", "--validation", "noisy"]
     assert main(["fit", str(graph), "--out", str(out), "--quiet", *noise, *ERASE_SMALL]) == 0
-    told = summary(out)
-    assert told["protocol"] == {"noise": "redrawn", "validation": "noisy", "labels": "split"}
+    written = summary(out)
+    assert written["protocol"] == {"noise": "redrawn", "validation": "noisy", "labels": "split"}
     clean = erase.read_graph(graph)
     given = erase.corrupt(clean, "symmetric", 0.4, seed=3, on="train+val")
     wrong = (given.y != clean.y) & clean.train_mask
-    assert told["scores"]["mislabelled"] == int(wrong.sum()) > 0
+    assert written["scores"]["mislabelled"] == int(wrong.sum()) > 0
     predicted = erase.load_model(out / "model.safetensors").predict()
     corrected = predicted[wrong.numpy()] == clean.y.numpy()[wrong.numpy()]
-    assert told["scores"]["correction_rate"] == pytest.approx(corrected.mean())
+    assert written["scores"]["correction_rate"] == pytest.approx(corrected.mean())
     table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
     assert (table["given"][clean.test_mask.numpy()] == "").all()
 
@@ -118,12 +118,16 @@ def test_presets_and_settings_reach_the_method(graph: Path, tmp_path: Path) -> N
     out = tmp_path / "out"
     more = ["--preset", "paper", "--set", "denoise=false", "--set", "trust=1", "--quiet"]
     main(["fit", str(graph), "--out", str(out), *ERASE_SMALL, *more])
-    told = summary(out)
-    assert (told["normalisation"], told["denoise"], told["trust"]) == ("symmetric", False, 1.0)
+    written = summary(out)
+    assert (written["normalisation"], written["denoise"], written["trust"]) == (
+        "symmetric",
+        False,
+        1.0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["fit", "nowhere"], "Datasets: cora"),
         (["fit", "nowhere.npz"], "nowhere.npz"),
@@ -144,7 +148,7 @@ def test_presets_and_settings_reach_the_method(graph: Path, tmp_path: Path) -> N
 )
 def test_bad_input_is_a_sentence_and_leaves_nothing(
     arguments: list[str],
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +157,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("erase: expected ")
-    assert said in captured.err
+    assert message in captured.err
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -181,8 +185,8 @@ def test_relabelling_is_fitted_unless_another_method_is_asked_for(
     if asked == ["--clean"]:
         audited = read_json(out / "audit" / "summary.json")
         assert audited["settings"]["graph"] == str(graph)
-    told = two_communities()
-    labels = told.train_mask | told.val_mask if method == "Relabelling" else told.train_mask
+    data = two_communities()
+    labels = data.train_mask | data.val_mask if method == "Relabelling" else data.train_mask
     assert summary["labels_learnt"] == int(labels.sum())
 
 
@@ -190,9 +194,9 @@ def test_a_parameter_that_no_method_has_is_told_with_those_of_the_usual_one(
     graph: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fit", str(graph), "--set", "foo=1"]) == 2
-    said = capsys.readouterr().err
-    assert "among folds, rounds, validation" in said
-    assert "foo=1" in said
+    message = capsys.readouterr().err
+    assert "among folds, rounds, validation" in message
+    assert "foo=1" in message
 
 
 def test_relabelling_says_which_labels_are_doubtful(tmp_path: Path) -> None:
@@ -294,14 +298,14 @@ def test_draw_validation_and_seed_reach_the_labels_and_the_method(
     out = tmp_path / "out"
     noise = ["--noise", "symmetric:0.5", "--seed", "3", "--draw", draw, "--validation", validation]
     main(["fit", str(graph), "--method", "ce", "--out", str(out), "--quiet", *noise, *SMALL])
-    told, clean = summary(out), erase.read_graph(graph)
-    assert told["protocol"] == {"noise": draw, "validation": validation, "labels": "split"}
-    assert told["seed"] == 3
+    written, clean = summary(out), erase.read_graph(graph)
+    assert written["protocol"] == {"noise": draw, "validation": validation, "labels": "split"}
+    assert written["seed"] == 3
     given = given_labels(clean, "symmetric", 0.5, 3, Protocol(draw, validation))
     table = pd.read_csv(out / "predictions.csv", keep_default_na=False)
     names = ["apple", "pear", "plum", ""]
     assert table["given"].tolist() == [names[k] for k in given.y.tolist()]
-    assert told["scores"] == score(erase.load_model(out / "model.safetensors"), clean, given)
+    assert written["scores"] == score(erase.load_model(out / "model.safetensors"), clean, given)
 
 
 def test_the_table_of_predictions_has_the_probability_and_the_corrected_label(
@@ -322,21 +326,21 @@ def test_the_summary_tells_epochs_and_settings(graph: Path, tmp_path: Path) -> N
     out = tmp_path / "out"
     still = ["--set", "lr=1e-12", "--set", "dropout=0", "--set", "patience=2"]
     main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *still])
-    told = summary(out)
-    assert (told["best_epoch"], told["epochs_run"]) == (1, 3)
-    assert told["threads"] == torch.get_num_threads()  # equal bits need an equal number of them
-    assert (told["noise"], told["protocol"]) == (None, None)
-    assert told["dropout"] == 0.0
-    assert isinstance(told["dropout"], float)
-    assert (told["method"], told["version"]) == ("ERASE", erase.__version__)
+    written = summary(out)
+    assert (written["best_epoch"], written["epochs_run"]) == (1, 3)
+    assert written["threads"] == torch.get_num_threads()  # equal bits need an equal number of them
+    assert (written["noise"], written["protocol"]) == (None, None)
+    assert written["dropout"] == 0.0
+    assert isinstance(written["dropout"], float)
+    assert (written["method"], written["version"]) == ("ERASE", erase.__version__)
 
 
 def test_neighbours_are_written_with_a_comma(graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     batches = ["--set", "batch_size=8", "--set", "num_neighbors=4,3"]
     assert main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *batches]) == 0
-    told = summary(out)
-    assert (told["batch_size"], told["num_neighbors"]) == (8, [4, 3])
+    written = summary(out)
+    assert (written["batch_size"], written["num_neighbors"]) == (8, [4, 3])
     assert erase.load_model(out / "model.safetensors").get_params()["num_neighbors"] == (4, 3)
     wrong = ["--set", "num_neighbors=4"]
     assert main(["fit", str(graph), "--out", str(out), "--quiet", *ERASE_SMALL, *wrong]) == 2
@@ -361,8 +365,8 @@ def test_a_dataset_brings_its_settings_in_any_case_of_letters(
     monkeypatch.chdir(tmp_path)
     assert main(["fit", "CiteSeer", "--quiet", *ERASE_SMALL]) == 0
     assert asked == ["citeseer"]
-    told = summary(tmp_path / "out" / "citeseer-erase")
-    assert (told["eps2"], told["steps"], told["normalisation"]) == (0.4, 4, "column")
+    written = summary(tmp_path / "out" / "citeseer-erase")
+    assert (written["eps2"], written["steps"], written["normalisation"]) == (0.4, 4, "column")
     assert main(["fit", "CiteSeer", "--quiet", "--method", "ce", *SMALL]) == 0
     assert (tmp_path / "out" / "citeseer-ce" / "summary.json").exists()
 
@@ -381,8 +385,8 @@ def test_a_file_called_like_a_dataset_brings_no_settings(
             assert main(["fit", path, "--quiet", "--method", method, *SMALL, *wide, *out]) == 0
     for method in ("ce", "erase"):
         named, usual = (summary(Path(f"{stem}-{method}")) for stem in (Path(name).stem, "graph"))
-        for told in (named, usual):
-            del told["graph"], told["seconds"], told["notes"]
+        for one in (named, usual):
+            del one["graph"], one["seconds"], one["notes"]
         assert named == usual
 
 
@@ -419,11 +423,11 @@ def test_the_columns_that_are_features_are_told(
     nodes.assign(paper=range(500, 540)).to_csv(tmp_path / "graph" / "nodes.csv", index=False)
     out = tmp_path / "out"
     main(["fit", str(tmp_path / "graph"), "--out", str(out), "--method", "label-propagation"])
-    told = capsys.readouterr().err
-    assert "Note: Not used as features: 'paper': values that are all different" in told
+    output = capsys.readouterr().err
+    assert "Note: Not used as features: 'paper': values that are all different" in output
     (used,) = (note for note in summary(out)["notes"] if note.startswith("Features: "))
     assert "'size', 'age'" in used
-    assert f"Note: {used}" in told
+    assert f"Note: {used}" in output
 
 
 def test_notes_about_the_graph_are_printed(
@@ -517,7 +521,7 @@ FINISHED = ["--method", "ce", *SMALL, "--noise", "pair:0.2", "--quiet"]
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         (["--method", "gce"], "method 'GCE' instead of 'CrossEntropy'"),
         (["--set", "epochs=6"], "epochs 6 instead of 5"),
@@ -530,15 +534,15 @@ FINISHED = ["--method", "ce", *SMALL, "--noise", "pair:0.2", "--quiet"]
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_run_with_other_settings_is_not_called_finished(
-    other: list[str], said: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    other: list[str], message: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["fit", str(graph), "--out", str(tmp_path / "out"), *FINISHED]
     assert main(arguments) == 0
     before = (tmp_path / "out" / "summary.json").read_bytes()
     assert main([*arguments, "--resume", *other]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "another --out, or leave out --resume" in told
+    output = capsys.readouterr().err
+    assert message in output
+    assert "another --out, or leave out --resume" in output
     assert (tmp_path / "out" / "summary.json").read_bytes() == before
     assert main([*arguments, "--resume"]) == 0
 
@@ -579,8 +583,8 @@ def test_a_finished_run_of_a_changed_graph_is_not_called_finished(
         data.y[node] = (data.y[node] + 1) % 3
     write_graph(data, graph)
     assert main(["fit", str(graph), *out, "--resume"]) == 2
-    told = capsys.readouterr().err
-    assert f"got {graph}, which has changed since. Leave out --resume" in told
+    output = capsys.readouterr().err
+    assert f"got {graph}, which has changed since. Leave out --resume" in output
     assert main(["fit", str(graph), *out]) == 0
     assert main(["fit", str(graph), *out, "--resume"]) == 0
 
@@ -645,12 +649,12 @@ def test_resuming_is_offered_where_a_checkpoint_was_written(
     with monkeypatch.context() as patch:
         patch.setattr("erase.bench.score", interrupt)
         assert main(arguments) == 130
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     if written:
-        assert told.endswith("interrupted. Run the same command with --resume to continue.\n")
+        assert output.endswith("interrupted. Run the same command with --resume to continue.\n")
         assert main([*arguments, "--resume"]) == 0
     else:
-        assert told.endswith(ANEW)
+        assert output.endswith(ANEW)
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -666,9 +670,9 @@ def test_an_interrupted_audit_of_fit_tells_whether_a_checkpoint_is_left(
     monkeypatch.setattr(import_module("erase.audit"), "audit", interrupt)
     arguments = ["fit", str(graph), "--method", "ce", "--clean", "--out", str(tmp_path), *SMALL]
     assert main([*arguments, "--resume"] if resume else arguments) == 130
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert checkpoint.exists() == resume
-    assert told.endswith("with --resume to continue.\n" if resume else ANEW)
+    assert output.endswith("with --resume to continue.\n" if resume else ANEW)
 
 
 def test_a_place_one_cannot_write_to_is_a_sentence(
@@ -731,7 +735,7 @@ def test_the_installed_command_resumes_to_the_same_result(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     often = os.environ | {"ERASE_CHECKPOINT_SECONDS": "0.05"}
     subprocess.run(fit_command(graph, whole), check=True)
-    # who runs the tests in the background has told them to ignore Ctrl-C
+    # who runs the tests in the background may have set them to ignore Ctrl-C
     listens = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(
         fit_command(graph, broken), env=often, stderr=subprocess.PIPE, preexec_fn=listens
@@ -741,10 +745,10 @@ def test_the_installed_command_resumes_to_the_same_result(
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.001)
     process.send_signal(death)
-    _, told = process.communicate()
+    _, output = process.communicate()
     assert process.returncode == (-9 if death == signal.SIGKILL else 130)
     if death == signal.SIGINT:
-        assert b"--resume" in told
+        assert b"--resume" in output
     assert checkpoint.exists()
     assert not (broken / "summary.json").exists()
     subprocess.run(fit_command(graph, broken, "--resume"), check=True)

@@ -35,9 +35,9 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "[red]methods"]) == 2
-    told = capsys.readouterr().err
-    assert "'[red]methods' is not among methods, detectors, datasets" in told
-    assert len(told.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert "'[red]methods' is not among methods, detectors, datasets" in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

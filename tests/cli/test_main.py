@@ -100,11 +100,11 @@ def test_what_is_not_a_terminal_gets_plain_text(words: list[str]) -> None:
 
 def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--help"]) == 0
-    told = "".join(capsys.readouterr().out.split())
-    assert f"[default:{DEFAULT_METHOD}]" in told
-    assert f"--folds<int>Numberofmodelstotrain.[default:{FOLDS}]" in told
-    assert "[default:(out/GRAPH-audit)]" in told
-    assert all(name in told for name in [*METHODS, *NOISES, *RECIPES])
+    output = "".join(capsys.readouterr().out.split())
+    assert f"[default:{DEFAULT_METHOD}]" in output
+    assert f"--folds<int>Numberofmodelstotrain.[default:{FOLDS}]" in output
+    assert "[default:(out/GRAPH-audit)]" in output
+    assert all(name in output for name in [*METHODS, *NOISES, *RECIPES])
 
 
 @pytest.mark.parametrize("as_module", [False, True])
@@ -135,8 +135,8 @@ def test_ctrl_c_while_torch_is_imported_is_one_line(
     while not started.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate()
-    assert told == "\nerase: interrupted.\n"
+    _, output = process.communicate()
+    assert output == "\nerase: interrupted.\n"
     assert process.returncode == 130
 
 

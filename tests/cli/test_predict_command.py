@@ -135,9 +135,9 @@ def test_tables_are_converted_for_a_model(
     model = str(tmp_path / "fit" / "model.safetensors")
     new, converted = str(tmp_path / "tomorrow"), str(tmp_path / target)
     assert main(["convert", new, converted, "--model", model, "--json"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["features"] == erase.load_model(model).contract_.width
-    assert "Note: Columns that were not in the fit are ignored: 'height'." in told.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["features"] == erase.load_model(model).contract_.width
+    assert "Note: Columns that were not in the fit are ignored: 'height'." in output.err
     for graph, out in ((new, "direct"), (converted, "converted")):
         words = ["predict", model, graph, "--out", str(tmp_path / out), "--proba", "--quiet"]
         assert main(words) == 0

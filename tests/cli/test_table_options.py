@@ -91,18 +91,18 @@ def test_every_command_takes_them(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = [str(folder), *COLUMNS, "--weight", "strength"]
-    told = {"id": "code", "name": "title", "label": "kind", "source": "a", "target": "b"}
-    told["weight"] = "strength"
+    chosen = {"id": "code", "name": "title", "label": "kind", "source": "a", "target": "b"}
+    chosen["weight"] = "strength"
     assert main(["fit", *graph, *QUICK, "--out", str(tmp_path / "fit")]) == 0
     fitted = read_json(tmp_path / "fit" / "summary.json")
-    assert fitted["tables"] == told
+    assert fitted["tables"] == chosen
     assert "'size, in m'" in next(note for note in fitted["notes"] if "Features: " in note)
     model = str(tmp_path / "fit" / "model.safetensors")
     assert main(["predict", model, *graph, "--out", str(tmp_path / "new"), "--quiet"]) == 0
-    assert read_json(tmp_path / "new" / "summary.json")["tables"] == told
+    assert read_json(tmp_path / "new" / "summary.json")["tables"] == chosen
     assert main(["audit", *graph, *QUICK, "--out", str(tmp_path / "audit")]) == 0
     audited = read_json(tmp_path / "audit" / "summary.json")
-    assert audited["settings"]["tables"] == told
+    assert audited["settings"]["tables"] == chosen
     used = next(note for note in audited["notes"] if note.startswith("Features: "))
     assert used.replace("'", "&#39;") in (tmp_path / "audit" / "report.html").read_text("utf-8")
     capsys.readouterr()
@@ -153,8 +153,8 @@ def test_a_model_keeps_its_features(
 def test_a_model_reads_other_tables_with_the_options_of_its_fit(
     method: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = [*COLUMNS, "--weight", "strength", "--split", "part"]
-    fit = ["fit", str(folder), *told, "--method", method, "--device", "cpu", "--quiet"]
+    words = [*COLUMNS, "--weight", "strength", "--split", "part"]
+    fit = ["fit", str(folder), *words, "--method", method, "--device", "cpu", "--quiet"]
     assert main([*fit, "--out", str(tmp_path / "fit")]) == 0
     file = folder / "nodes.csv"
     file.write_text("".join(f"{line};1\n" for line in file.read_text().splitlines()))

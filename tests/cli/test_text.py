@@ -66,8 +66,8 @@ def test_a_file_whose_name_is_not_utf8_on_a_poor_terminal(encoding: str, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     (out,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    told = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    assert os.fsencode(told["graph"]) == name
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert os.fsencode(summary["graph"]) == name
     again = ["predict", str(out / "model.safetensors"), os.fsdecode(name), "--quiet"]
     assert main([*again, "--out", str(tmp_path / "p")]) == 0
 
@@ -87,8 +87,8 @@ def test_odd_numbers_are_one_line(
 ) -> None:
     write_graph(two_communities(size=10), tmp_path / "g.npz")
     assert main(["audit", str(tmp_path / "g.npz"), "--out", str(tmp_path / "o"), *words]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len([line for line in told if line.startswith("erase: ")]) == 1
+    output = capsys.readouterr().err.splitlines()
+    assert len([line for line in output if line.startswith("erase: ")]) == 1
     assert os.listdir(tmp_path) == ["g.npz"]
 
 

@@ -197,8 +197,8 @@ def test_arrays_round_trip_exactly(tmp_path: Path) -> None:
     }
     metadata = {"preset": "paper", "eps2": 0.1, "layers": [1, None]}
     save_arrays(tmp_path / "m.safetensors", arrays, metadata)
-    back, told = load_arrays(tmp_path / "m.safetensors")
-    assert told == metadata
+    back, read = load_arrays(tmp_path / "m.safetensors")
+    assert read == metadata
     assert back.keys() == arrays.keys()
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype

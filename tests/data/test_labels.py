@@ -276,9 +276,9 @@ def test_class_values_name_the_numbers_of_all_classes_in_their_order() -> None:
 def test_other_labels_keep_all_classes_and_their_own_numbers(data: Data) -> None:
     y, names, values = encode_labels(data)
     fewer = np.array([-1, -1, 1, 1])
-    told, told_names, told_values = encode_labels(with_labels(data, fewer, names, values))
-    assert told.tolist() == [-1, -1, 1, 1]
-    assert (told_names, told_values.tolist()) == (names, values.tolist())
+    again, again_names, again_values = encode_labels(with_labels(data, fewer, names, values))
+    assert again.tolist() == [-1, -1, 1, 1]
+    assert (again_names, again_values.tolist()) == (names, values.tolist())
     same = with_labels(data, y.numpy(), names, values)
     if values.dtype.kind != "U":
         assert same.y.tolist() == list(data.y)

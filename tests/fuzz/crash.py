@@ -64,8 +64,8 @@ def results(command: str, out: Path) -> Any:
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
         if path.suffix == ".json":
-            told = json.loads(path.read_text())
-            found[name] = told if command == "convert" else sorted(told)
+            summary = json.loads(path.read_text())
+            found[name] = summary if command == "convert" else sorted(summary)
         elif path.suffix == ".safetensors":
             arrays, _ = load_arrays(path)
             found[name] = {key: value.tolist() for key, value in arrays.items()}
@@ -175,10 +175,10 @@ class Trial:
         self.folder.mkdir(mode=0o555)
         self.log.unlink()
         status = ended(started(self.words, self.log, _as_nobody))
-        told = self.log.read_text()
-        assert status == 2, f"read-only: {status}: {told}"
-        assert told.count("erase: ") == 1, told
-        assert "Permission denied" in told, told
+        shown = self.log.read_text()
+        assert status == 2, f"read-only: {status}: {shown}"
+        assert shown.count("erase: ") == 1, shown
+        assert "Permission denied" in shown, shown
         self.folder.chmod(0o755)
         assert not list(self.folder.iterdir())
         self.check_next("read-only")
@@ -331,9 +331,9 @@ class ReviewTrial(Trial):
         self.folder.mkdir(mode=0o555)
         self.log.unlink()
         status = ended(self.serve(prepare=_as_nobody))
-        told = self.log.read_text()
-        assert status == 2, f"read-only: {status}: {told}"
-        assert told.count("erase: ") == 1, told
+        shown = self.log.read_text()
+        assert status == 2, f"read-only: {status}: {shown}"
+        assert shown.count("erase: ") == 1, shown
         self.folder.chmod(0o755)
         assert not list(self.folder.iterdir())
         self.check_next("read-only")

@@ -530,8 +530,10 @@ def command_line(random: Random, folder: Path) -> None:
         status = main([command, *words])
     assert status in (0, 1, 2), status
     if status == 2:
-        told = [line for line in errors.getvalue().splitlines() if line.startswith("erase: ")]
-        assert len(told) == 1, errors.getvalue()
+        errors_shown = [
+            line for line in errors.getvalue().splitlines() if line.startswith("erase: ")
+        ]
+        assert len(errors_shown) == 1, errors.getvalue()
         assert "Traceback" not in errors.getvalue()
     parts = [path.name for path in folder.rglob("*") if path.name.endswith(".part")]
     assert not parts, parts

@@ -422,9 +422,9 @@ def test_screen_readers_are_told_and_the_focus_is_not_lost(browser: Any, tmp_pat
         assert page.evaluate("document.activeElement.id") == "item-title"
         item = session.item(shown(page))
         given, suggested = MINI[item["given"][0]], MINI[item["suggested"][0]]
-        told = page.text_content("#live")
-        assert told.startswith(f"{name}: ")
-        assert f"Next: {item['names'][0]}. Given {given}, suggested {suggested}." in told
+        announced = page.text_content("#live")
+        assert announced.startswith(f"{name}: ")
+        assert f"Next: {item['names'][0]}. Given {given}, suggested {suggested}." in announced
         assert page.get_attribute("#live", "aria-live") == "polite"
         page.keyboard.press("?")
         page.wait_for_selector("#help[open]")

@@ -164,20 +164,20 @@ def test_without_resume_a_checkpoint_is_ignored(
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda arrays, told: told.pop("epoch"),
-        lambda arrays, told: told.update(epoch="two"),
-        lambda arrays, told: told.update(epoch=7),
-        lambda arrays, told: told.update(runs=[]),
-        lambda arrays, told: told["runs"][0].update(best_epoch=50),
-        lambda arrays, told: told["runs"][0].pop("history"),
-        lambda arrays, told: arrays.pop("learner/network/weight"),
-        lambda arrays, told: arrays.pop("learner/streams/draw"),
-        lambda arrays, told: arrays.update({"learner/network/weight": torch.ones(2, 2)}),
-        lambda arrays, told: arrays.update({"learner/streams/draw": torch.ones(3)}),
-        lambda arrays, told: arrays.update({"learner/moments/x/step": torch.ones(1)}),
-        lambda arrays, told: arrays.update({"mine": torch.ones(1)}),
-        lambda arrays, told: arrays["best/outcome/proba"].fill_(torch.nan),
-        lambda arrays, told: arrays.update({"best/outcome/labels": torch.zeros(5, 2)}),
+        lambda arrays, metadata: metadata.pop("epoch"),
+        lambda arrays, metadata: metadata.update(epoch="two"),
+        lambda arrays, metadata: metadata.update(epoch=7),
+        lambda arrays, metadata: metadata.update(runs=[]),
+        lambda arrays, metadata: metadata["runs"][0].update(best_epoch=50),
+        lambda arrays, metadata: metadata["runs"][0].pop("history"),
+        lambda arrays, metadata: arrays.pop("learner/network/weight"),
+        lambda arrays, metadata: arrays.pop("learner/streams/draw"),
+        lambda arrays, metadata: arrays.update({"learner/network/weight": torch.ones(2, 2)}),
+        lambda arrays, metadata: arrays.update({"learner/streams/draw": torch.ones(3)}),
+        lambda arrays, metadata: arrays.update({"learner/moments/x/step": torch.ones(1)}),
+        lambda arrays, metadata: arrays.update({"mine": torch.ones(1)}),
+        lambda arrays, metadata: arrays["best/outcome/proba"].fill_(torch.nan),
+        lambda arrays, metadata: arrays.update({"best/outcome/labels": torch.zeros(5, 2)}),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(
@@ -185,9 +185,9 @@ def test_a_damaged_checkpoint_is_refused(
 ) -> None:
     monkeypatch.setattr("erase.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     loop = interrupted(tmp_path / "run.safetensors", [1, 2, 3, 4], 2)
-    arrays, told = load_arrays(tmp_path / "run.safetensors")
-    damage(arrays, told)
-    save_arrays(tmp_path / "run.safetensors", arrays, told)
+    arrays, metadata = load_arrays(tmp_path / "run.safetensors")
+    damage(arrays, metadata)
+    save_arrays(tmp_path / "run.safetensors", arrays, metadata)
     fresh = Scripted(task(), [1, 2, 3, 4])
     with pytest.raises(EraseError, match=r"a whole checkpoint; got .* damaged"):
         loop.run(fresh, [fresh.task], {}, epochs=4, patience=99)

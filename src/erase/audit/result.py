@@ -158,7 +158,7 @@ class Audit:
         ``correlation`` beside what is ``needed``. ``at_least`` is a lower bound of the share of
         wrong labels, and ``noise_rate`` the share under the ``assumption``, or by as many random
         trusted labels as ``confirmed`` says. ``follows_features`` says whether mistakes follow the
-        features, None where that cannot be told. Where the agreement is not informative, estimates
+        features, None where that is unknown. Where the agreement is not informative, estimates
         of the noise are None.
         """
         decision, k = self.decision, len(self.class_names)

@@ -193,7 +193,7 @@ def test_many_classes_show_those_with_errors() -> None:
 def test_method_settings_and_notes(page: Page) -> None:
     text = words(page)
     assert "The method is erase. The given labels were split into 5 folds" in text
-    assert "Three opinions on each label are compared, none of which has seen it" in text
+    assert "Three predictions of each label are compared, none of which uses the label" in text
     assert "Notes: 3 duplicate edges were dropped." in text
     assert ["max_false_alarms", "0.2"] in page["settings"]
     assert page["settings"][-1] == ["seconds", "61"]

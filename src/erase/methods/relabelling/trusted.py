@@ -53,7 +53,7 @@ class Evidence:
         )
 
     def logs(self) -> Floats:
-        """Return the logarithms of the opinions [2, n, K]."""
+        """Return the logarithms of the two predictions [2, n, K]."""
         logs: Floats = np.log(np.maximum(np.stack([self.smoothed, self.graph]), _SMALLEST))
         return logs
 
