@@ -107,6 +107,24 @@ def test_an_object_that_declares_too_much_is_refused(graph: Data) -> None:
         NodeTask.of(graph)
 
 
+@pytest.mark.parametrize("name", ["node_ids", "node_names", "class_names", "feature_names"])
+@pytest.mark.parametrize(
+    "given", [torch.zeros(1).expand(10**12), np.broadcast_to(np.array("a"), 10**12), range(10**12)]
+)
+def test_names_that_declare_too_much_are_refused(name: str, given: Any) -> None:
+    graph = path_graph()
+    x = np.ones((len(graph.y), 2))
+    with pytest.raises(
+        EraseError, match=rf"at most .* {name}; got 1,000,000,000,000|one each; got"
+    ):
+        erase.from_arrays(graph.edge_index, graph.y, x, **{name: given})
+    graph[name] = given
+    with pytest.raises(
+        EraseError, match=rf"at most .* {name}; got 1,000,000,000,000|one each; got"
+    ):
+        NodeTask.of(graph)
+
+
 def test_many_nodes_without_features_are_refused() -> None:
     graph = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=10**11)
     with pytest.raises(EraseError, match="the graph to take at most"):
