@@ -2,7 +2,8 @@
 
 Each group of cases runs in worker processes with limits of memory and time. A worker that crashes
 or hangs is a finding with the case it was at, and the next one goes on behind it. Exit status 1 if
-there are findings, or a worker took more than two gigabytes. One case again: `python -m fuzz.worker GROUP 1 CASE FOLDER`.
+there are findings, or a worker took more than two gigabytes. One case again:
+`python -m fuzz.worker GROUP 1 CASE FOLDER`.
 """
 
 import argparse
