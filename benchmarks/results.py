@@ -24,7 +24,8 @@ from PIL import Image
 from causes import STUDY as OTHER_SETTINGS
 from causes import causes_section
 from erase.audit.report.drawing import picture_bytes
-from erase.bench.detection import DetectionSetup
+from erase.bench.correction import CORRECTED_BY
+from erase.bench.detection import AUDIT, MODEL, DetectionSetup
 from erase.bench.figures import FIGURES, draw_figure
 from erase.bench.frame import Runs, Wanted, find_runs, finished, run_frame
 from erase.bench.names import METHOD_NAMES, PAPER_METHODS, dataset_label
@@ -78,7 +79,8 @@ INTRODUCTION = """\
 The page repeats the paper's evaluation with ERASE and the seven methods it is compared with. It
 adds three baselines (a GCN with cross-entropy, label propagation, and logistic regression on
 smoothed features), two further rivals (NRGNN and PTA) and relabelling, the default model of
-`erase audit`. All methods get the same graphs, splits and wrong labels. Tables show our mean over the runs and, in brackets, the paper's.
+`erase audit`. All methods get the same graphs, splits and wrong labels. Tables show our mean over
+the runs and, in brackets, the paper's.
 Protocol `paper` has one draw of the noise and clean validation labels, as the published figures do.
 Protocol `honest` redraws the noise for every run and corrupts validation labels too, because
 clean validation labels are rarely available in practice. Methods are compared by paired t-tests
@@ -121,10 +123,9 @@ ERASE on Cora, half of the labels wrong in one direction, published draw, mean Â
 ten seeds. `--precision tf32` lets a GPU round the factors of the encoder's forward products; Gram
 matrices, cosines, solves, the classifier and all gradients stay in float32."""
 FLAGS_BEFORE = """\
-These runs predate two rules of the audit: a label is not flagged if its class is the most probable
-one, and nothing is flagged if the models predict the given labels no better than chance. Rankings
-(AUROC, average precision, precision at T) and noise rates are unaffected; F1, MCC, false alarms and
-corrected labels may differ."""
+Some audits predate the present rules ({}): a label is not flagged if its class is the most probable
+one, nothing is flagged if the models predict the given labels no better than chance, and what the
+graph says is pooled with the model's opinion."""
 NOT_EXPLAINED = "*Not explained yet.*"
 ALL_LABELS = "all-labels"  # the protocol of audits and reviews of whole graphs
 OTHER_DRAWS, PRECISION, PICTURES = "confirmation", "precision", "pictures"
@@ -286,7 +287,8 @@ def page(evidence: Evidence) -> str:
     if (inductive := _build("inductive", runs, "honest")) is not None:
         parts.append(_section("inductive", inductive, runs))
     found = _build("detection", runs, "honest")
-    parts += ["## Finding wrong labels", FLAGS_BEFORE, _section("detection", found, runs)]
+    before = _flags_before(evidence.of(["detection", "corrected"]))
+    parts += ["## Finding wrong labels", before, _section("detection", found, runs)]
     for name in ALL_LABELS_TABLES:
         if TABLES[name].study in evidence.records:
             parts.append(_section(name, _build(name, runs, ALL_LABELS), runs, ALL_LABELS))
@@ -315,6 +317,15 @@ def page(evidence: Evidence) -> str:
     )
     opening = [TITLE, conclusions, INTRODUCTION, _contents(text), text]
     return "\n\n".join(part for part in opening if part)
+
+
+def _flags_before(records: Sequence[Record]) -> str:
+    """Return which audits of these records were made before records had digests."""
+    old = [record.cell for record in records if not record.code]
+    models = dict.fromkeys(cell.params[MODEL] for cell in old if cell.method == AUDIT)
+    which = [f"{METHOD_NAMES[name]} model" for name in models]
+    which += ["corrected labels"] if any(CORRECTED_BY in cell.params for cell in old) else []
+    return FLAGS_BEFORE.format(", ".join(which)) if which else ""
 
 
 def _has_all_methods(pool: Table | None, beyond: Table | None) -> bool:

@@ -1,6 +1,8 @@
 """Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
 
+from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,9 +12,30 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
-from erase.audit.decision import _rate_interval, agreement, decide, flag, verdicts
+from erase.audit import decision as decisions
+from erase.audit.decision import (
+    Estimate,
+    _calibrated,
+    _independent_share,
+    _rate_interval,
+    _two_opinions,
+    agreement,
+    contradicted_share,
+    decide,
+    flag,
+    verdicts,
+)
+from erase.audit.feature_noise import joint_posterior, weigh_label
 from erase.audit.statements import wrong_share_sentences
+from erase.audit.witnesses import Witnesses
 from erase.errors import EraseError
+from erase.methods.relabelling.noise_model import (
+    Calibration,
+    calibrate,
+    log_proba,
+    maximise,
+    powered,
+)
 
 Floats = NDArray[np.float64]
 
@@ -413,3 +436,128 @@ def test_bad_input_is_refused(
 ) -> None:
     with pytest.raises(EraseError, match=words):
         decide(given, proba, max_false_alarms=limit)
+
+
+# Formulas and constants ---------------------------------------------------------------------------
+
+
+def opinions(
+    given: NDArray[np.int64],
+    features: Floats | None,
+    graph: Floats,
+    coverage: float = 1.0,
+) -> Witnesses:
+    return Witnesses(features, features, graph, graph, coverage)
+
+
+def test_a_corrected_model_is_too_modest_by_a_power_of_the_rate() -> None:
+    """A normal density of log τ around -1.5 log(1 − rate), with a standard deviation of 0.1."""
+    matrices = np.stack([symmetric(4, rate) for rate in (0.0, 0.1, 0.3)])
+    best = np.array([1.0, 0.9**-1.5, 0.7**-1.5])
+    for steps in (0.0, 1.0, -2.0):
+        found = decisions._prior_of_corrected(best * np.exp(0.1 * steps), matrices)
+        np.testing.assert_allclose(found, -(steps**2) / 2, atol=1e-12)
+
+
+def test_a_rate_below_the_least_is_a_matter_of_two_hundredths() -> None:
+    matrices = np.stack([pairwise(4, rate) for rate in (0.2, 0.18, 0.16, 0.3)])
+    found = decisions._prior_of_rate(0.2, np.ones(4), matrices)
+    np.testing.assert_allclose(found, [0, -0.5, -2, 0], atol=1e-12)
+
+
+def test_a_third_of_the_weight_is_for_corrected_probabilities_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def watched(*arguments: Any, **options: Any) -> Calibration:
+        seen.append(options)
+        return calibrate(*arguments, **options)
+
+    monkeypatch.setattr(decisions, "calibrate", watched)
+    _, given, proba = drawn(200, symmetric(3, 0.2))
+    _calibrated(given, proba, 0, True, 0.0)
+    _calibrated(given, proba, 0, False, 0.0)
+    assert seen[0]["unchanged"] == 0.35
+    np.testing.assert_allclose(seen[0]["powers"], np.geomspace(1, 8, 28))
+    assert sorted(np.bincount(seen[0]["folds"]).tolist()) == [40] * 5
+    assert set(seen[1]) == {"folds"}
+
+
+def test_models_that_find_fewer_wrong_labels_than_there_are_at_least_are_left_out() -> None:
+    _, given, proba = drawn(600, symmetric(4, 0.0), spread=1.0)
+    usual, found = (_calibrated(given, proba, 0, False, least) for least in (0.0, 0.15))
+    rates = [1 - np.trace(one.transition) / 4 for one in (usual, found)]
+    assert rates[0] < 0.05
+    assert rates[1] > 0.1
+
+
+def test_noise_models_of_a_sample_are_fitted_to_all_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "_WEIGHED", 100)
+    _, given, proba = drawn(1_000, pairwise(3, 0.3))
+    found = _calibrated(given, proba, 0, False, 0.0)
+    order = np.argsort(given, kind="stable")
+    logs = log_proba(proba)[order]
+    for power, count, matrix in zip(
+        found.powers, found.prior_counts, found.transitions, strict=True
+    ):
+        expected = maximise(given[order], powered(logs, power)[None], count[None])[0]
+        np.testing.assert_allclose(matrix, expected, atol=3e-3)
+
+
+def test_contradictions_are_counted_by_hand() -> None:
+    """Of 200 labels 40 contradict both; of the others both disagree on 20."""
+    features, graph, given = np.arange(200) % 2, np.arange(200) % 2, np.arange(200) % 2
+    given = np.where(np.arange(200) < 40, 1 - given, given)
+    graph = np.where(np.arange(200) >= 180, 1 - graph, graph)
+    expected = 40 / 200 - 0.5 * (20 / 200) / 0.5
+    hot = np.eye(2)
+    both = (hot[features], hot[graph])
+    assert contradicted_share(given, opinions(given, *both)) == pytest.approx(expected)
+    assert contradicted_share(given, opinions(given, *both, 0.5)) == pytest.approx(expected)
+    assert contradicted_share(given, opinions(given, *both, 0.49)) == 0
+    assert contradicted_share(given, opinions(given, None, both[1])) == 0
+    few = slice(0, 99)
+    assert contradicted_share(given[few], opinions(given, both[0][few], both[1][few])) == 0
+    few = slice(0, 100)
+    assert contradicted_share(given[few], opinions(given, both[0][few], both[1][few])) == 0.4
+    same = hot[np.zeros(200, int)]  # both always name the same class
+    assert contradicted_share(given, opinions(given, same, same)) == 0
+
+
+def test_the_bound_on_wrong_labels_has_the_interval_of_the_labels_weight() -> None:
+    """Ends: 1.645 standard errors of the weight, or the count of the labels, whichever is wider."""
+    rng = np.random.default_rng(0)
+    true, given, features = drawn(400, symmetric(3, 0.3), spread=1.5)
+    logits = 1.5 * np.eye(3)[true] + rng.normal(size=(400, 3))
+    graph = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    weight = weigh_label(given, features, graph)
+    shares = []
+    for steps in (1.645, 0.0, -1.645):
+        moved = replace(weight, weight=weight.weight + steps * weight.error)
+        posterior = joint_posterior(given, features, graph, moved)
+        shares.append(float(1 - posterior[np.arange(400), given].mean()))
+    found = _independent_share(given, opinions(given, features, graph))
+    low, high = _rate_interval(shares[1], np.full(50, shares[1]), 400)
+    assert shares[0] < low < high < shares[2]  # so that the weight decides
+    assert (found.low, found.value, found.high) == pytest.approx(shares)
+
+
+def test_with_two_opinions_the_rate_is_at_least_the_bound() -> None:
+    _, given, features = drawn(200, symmetric(3, 0.1))
+    _, _, graph = drawn(200, symmetric(3, 0.1))
+    for bound in (0.0, 0.9):
+        model = _two_opinions(
+            given, opinions(given, features, graph), Estimate(bound, bound / 2, 1.0), 0
+        )[1]
+        assert (model.rate.low, model.rate.high) == (bound / 2, 1.0)
+        assert (model.rate.value == 0.9) == (bound == 0.9)
+
+
+def test_the_intervals_of_transitions_hold_the_transitions() -> None:
+    """Resamples need not: a class of few labels loses them in most."""
+    _, given, proba = drawn(60, symmetric(3, 0.3))
+    for seed in range(3):
+        found = decide(given, proba, max_false_alarms=0.2, seed=seed)
+        assert (found.transition_low <= found.transition).all()
+        assert (found.transition <= found.transition_high).all()

@@ -1,11 +1,13 @@
 """A digest changes with the code that a result depends on, and with nothing else."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from erase.bench.digests import (
+    CHECKED_BEFORE,
     OF_FILES,
     PACKAGE,
     WITHOUT_EFFECT,
@@ -20,7 +22,8 @@ FILES = {
     "__init__.py": "from toy.method import Method",
     "method.py": "from toy.nn import layer\n\n\nclass Method:\n    size = layer(2)\n",
     "nn/__init__.py": "from toy.nn.layers import layer\nfrom toy.nn.other import other\n",
-    "nn/layers.py": "def layer(n: int) -> int:\n    from toy.late import factor\n    return n\n",
+    "nn/layers.py": "def layer(n: int) -> int:\n    from toy.late import factor\n"
+    "    if n < 1:\n        raise EraseError('wrong')\n    return n\n",
     "nn/other.py": "def other() -> None: ...\n",
     "late.py": "factor = 1\n",
     "talk.py": "words = 1\n",
@@ -66,6 +69,8 @@ def test_names_are_followed_to_their_modules(tmp_path: Path) -> None:
         {"late": '"""What it is for."""\n\nfactor = 1\n'},
         {"method": FILES["method.py"].replace("    size", '    """A class."""\n\n    size')},
         {"nn_layers": FILES["nn/layers.py"].replace("    from", '    """A layer."""\n    from')},
+        {"nn_layers": FILES["nn/layers.py"].replace("wrong", "not right")},  # a refusal
+        {"nn_layers": FILES["nn/layers.py"].replace("n < 1", "n < 2")},
     ],
 )
 def test_comments_docstrings_form_and_other_modules_do_not_count(
@@ -85,6 +90,7 @@ def test_comments_docstrings_form_and_other_modules_do_not_count(
         {"method": FILES["method.py"].replace("layer(2)", "layer(n=2)")},
         {"nn_layers": FILES["nn/layers.py"].replace("int)", "int = 3)")},
         {"nn_layers": FILES["nn/layers.py"].replace("return n", "return -n")},
+        {"nn_layers": FILES["nn/layers.py"].replace("raise EraseError", "n = max")},
     ],
 )
 def test_code_counts(changes: dict[str, str], digest_with: Callable[..., str]) -> None:
@@ -119,6 +125,20 @@ def test_a_result_depends_on_what_its_parameters_use() -> None:
 def test_graphs_in_files_depend_on_how_they_are_read() -> None:
     cell = Cell("mine.npz", "symmetric", 0.3, "ce", {}, "honest", 0)
     assert {"erase.data.files", "erase.data.tables"} <= set(reached(*where_code_begins(cell)))
+
+
+def test_definitions_without_effect_do_not_count(
+    digest_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = "factor = 1\nseen = 1\n", "factor = 1\nseen = 2\n"
+    assert digest_with(late=before) != digest_with(late=after)
+    monkeypatch.setitem(CHECKED_BEFORE, "toy.late", ("seen",))
+    assert digest_with(late=before) == digest_with(late=after) == digest_with()
+
+
+@pytest.mark.parametrize("module", CHECKED_BEFORE)
+def test_definitions_without_effect_exist(module: str) -> None:
+    assert set(CHECKED_BEFORE[module]) <= set(vars(import_module(module)))
 
 
 @pytest.mark.parametrize("module", [*WITHOUT_EFFECT, *OF_FILES])

@@ -109,6 +109,16 @@ def test_the_page_has_every_table_of_the_paper_and_both_protocols(evidence_page:
     assert "another protocol" not in text[order[2] : order[3]]
 
 
+def test_audits_that_predate_the_rules_are_named() -> None:
+    audit = Cell("cora", "symmetric", 0.3, "audit", {"judge": "ce"}, "honest", 0)
+    rival = replace(audit, method="confidence")
+    fixed = replace(audit, method="ce", params={"corrected_by": "relabelling"})
+    old = [Record(cell) for cell in (audit, rival, fixed)]
+    assert "(CE model, corrected labels)" in results._flags_before(old)
+    assert "(CE model)" in results._flags_before(old[:2])
+    assert not results._flags_before([*old[1:2], Record(audit, code="0123456789ab")])
+
+
 @pytest.mark.skipif(len(COMMITTED.records) < 20, reason="needs the records of most studies")
 def test_the_page_opens_with_five_conclusions_whose_figures_are_on_the_page() -> None:
     text = results.PAGE.read_text(encoding="utf-8")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -16,6 +18,7 @@ from erase.cli import main
 from erase.data.datasets import DATASETS, load_dataset, write_dataset
 from erase.data.files import read_graph, write_graph
 from erase.data.folder import MANIFEST
+from erase.data.task import NodeTask
 
 SMALL = ["--set", "num_nodes=300", "--set", "num_classes=3", "--set", "num_features=30"]
 
@@ -156,3 +159,34 @@ def test_a_million_nodes_are_written_in_bounded_memory(tmp_path: Path) -> None:
     assert megabytes("convert", "citations", tmp_path / "graph", *options) < 450
     assert (tmp_path / "graph" / "x.npy").stat().st_size > 512e6
     assert megabytes("convert", tmp_path / "graph", tmp_path / "again") < 1_300
+
+
+@pytest.mark.parametrize("target", ["graph.npz", "graph"])
+def test_misspelt_classes_are_told_and_a_file_can_merge_them(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ["company"] * 40 + ["COMPANY"] + ["shop"] * 19
+    nodes = pd.DataFrame({"id": range(60), "label": labels, "x0": np.arange(60) % 7})
+    (tmp_path / "tables").mkdir()
+    nodes.to_csv(tmp_path / "tables" / "nodes.csv", index=False)
+    pd.DataFrame({"source": range(59), "target": range(1, 60)}).to_csv(
+        tmp_path / "tables" / "edges.csv", index=False
+    )
+    assert main(["convert", str(tmp_path / "tables"), str(tmp_path / target)]) == 0
+    shown = capsys.readouterr()
+    note = "Probably misspelt classes: 'COMPANY' (1) for 'company' (40)"
+    assert note in shown.err
+    assert "3 classes" in shown.out
+    task = NodeTask.of(read_graph(tmp_path / target))
+    assert task.class_names == ("COMPANY", "company", "shop")
+    assert sum(note in each for each in task.notes) == 1
+    if target.endswith(".npz"):
+        merged = NodeTask.of(read_graph(tmp_path / target, merge_classes=True))
+        assert merged.class_names == ("company", "shop")
+
+
+def test_a_folder_with_sparse_features_is_opened_without_a_warning(tmp_path: Path) -> None:
+    converted("citations", tmp_path / "graph", *SMALL)
+    words = ["-c", f"import erase; erase.read_graph({str(tmp_path / 'graph')!r})"]
+    done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
+    assert done.stderr == ""

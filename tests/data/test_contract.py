@@ -290,3 +290,10 @@ def test_values_that_are_no_category_of_the_fit_are_counted() -> None:
     assert dense(x).tolist() == [[0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
     assert notes[0] == "Values that are no category of the fit became zeros: 2 in 'town'."
     assert len(notes) == 2  # and one on the missing value
+
+
+def test_a_contract_is_shown_in_one_line_however_many_words_it_has() -> None:
+    words = [f"w{i} v{i} u{i}" for i in range(50)]
+    contract, _ = fit_contract(pd.DataFrame({"about": words, "age": np.arange(50) % 7}))
+    assert repr(contract) == "<FeatureContract: 151 features, from 'about', 'age'>"
+    assert repr(FeatureContract(3)) == "<FeatureContract: 3 features, from a matrix>"

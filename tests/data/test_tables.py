@@ -277,3 +277,15 @@ def test_a_missing_column_is_told_with_all_that_there_are(option: str) -> None:
     nodes, edges = titled()
     with pytest.raises(EraseError, match=r"\['id', 'label', 'title'\]"):
         NodeTask.from_tables(nodes, edges, **{option: "kind"})
+
+
+def test_columns_that_are_taken_by_their_place_are_told() -> None:
+    nodes = pd.DataFrame({"code": ["a", "b"], "label": ["x", "y"]})
+    edges = pd.DataFrame({"from": ["a"], "to": ["b"]})
+    notes = ["Ids of the nodes: the column 'code', the first one."]
+    notes.append("Ends of the edges: the columns 'from' and 'to'.")
+    assert erase.from_tables(nodes, edges).notes[:2] == notes
+    chosen = erase.from_tables(nodes, edges, id="code", source="from", target="to")
+    assert not {*notes} & {*(chosen.to_dict().get("notes") or ())}
+    usual = erase.from_tables(nodes.set_index("code"), edges.set_axis(["source", "target"], axis=1))
+    assert not {*notes} & {*(usual.to_dict().get("notes") or ())}

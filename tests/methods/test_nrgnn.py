@@ -94,7 +94,7 @@ def test_the_defaults() -> None:
         "hidden": 128,
         "heads": 8,
         "dropout": 0.5,
-        "lr": 1e-3,
+        "lr": 3e-3,
         "weight_decay": 5e-4,
         "epochs": 200,
         "patience": 150,

@@ -99,6 +99,14 @@ def test_the_defaults() -> None:
     }
 
 
+def test_on_two_graphs_weights_decay_less() -> None:
+    assert PTA.preset(dataset="computers").weight_decay == 5e-4
+    assert PTA.preset(dataset="cs").weight_decay == 5e-4
+    assert PTA.preset(dataset="computers", weight_decay=0.1).weight_decay == 0.1
+    assert PTA.preset(dataset="ogbn-arxiv").batch_size == 200
+    assert PTA.preset(dataset="cora").get_params() == PTA().get_params()
+
+
 def test_epochs_are_adam_steps_on_a_dense_graph(noisy: Data) -> None:
     """Adam with a decay of the first layer's weights alone; γ rises by the epoch."""
     task, epochs, ramp = NodeTask.from_data(noisy), 6, 3.0

@@ -79,7 +79,7 @@ class Agreement:
             labels, not out of fold, which favours it a little.
         correlation: of probabilities with labels; 0 by chance, 1 for certain and right predictions.
         needed: the correlation below which it may be chance, or is too weak to use; above 1 where
-            there are too few labels to tell.
+            there are too few labels.
         neighbours: share of the labels that are the most common label of the node's neighbours;
             None where no neighbour has a label.
     """
@@ -92,7 +92,7 @@ class Agreement:
 
     @property
     def is_informative(self) -> bool:
-        """Whether the probabilities tell enough about the labels to call any of them wrong."""
+        """Whether the probabilities predict the labels well enough to call any of them wrong."""
         return self.correlation >= self.needed
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class Decision:
         at_least: a share of wrong labels that there are at least, if the features and the
             neighbours of a node do not err together; its interval is that of this bound.
         assumption: what `noise_rate` rests on.
-        feature_noise: whether mistakes follow the features; None where that cannot be told.
+        feature_noise: whether mistakes follow the features; None where that is unknown.
         agreement: how well `proba` predicts the labels. Where it is not informative, nothing is
             flagged, every verdict is "can't tell", and the interval of the noise rate is [0, 1].
         transition: [K, K] P(given class | true class), ``[true, given]``.
@@ -173,17 +173,18 @@ def decide(
     since no model has seen another of its class, and its quality is at most 1/2. Such labels have
     no part in the agreement, in T, nor in the noise rate. Cost: linear in n.
 
-    With witnesses, `proba` is pooled with what the graph says. Where mistakes follow the features
-    (:mod:`erase.audit.feature_noise`), features and graph are two opinions of which neither knows
-    the label, and decide what the label is worth. Where they may, the decision is the mean of both,
-    weighted by the probability that they do.
+    With witnesses, `proba` is pooled with the prediction by the graph. Where mistakes follow the
+    features (:mod:`erase.audit.feature_noise`), features and graph are two predictions that do not
+    use the label, and decide what the label is worth. Where they may, the decision is the mean of
+    both, weighted by the probability that they do.
 
     Args:
         given: [n] classes 0 … K−1.
         proba: [n, K] out-of-sample: a node's own label took no part in its row.
         max_false_alarms: the largest expected share of right labels among the flagged, in [0, 1].
         seed: of the folds and samples behind weights and intervals.
-        witnesses: of the same labels; None: `proba` alone decides.
+        witnesses: class probabilities by features and by the graph, of the same labels; None:
+            `proba` alone decides.
         corrected: whether `proba` are already those of the true classes, as far as a method can
             tell; then they are trusted more, and fewer labels are called wrong.
     """
@@ -227,7 +228,7 @@ def decide(
 
 @dataclass(frozen=True, eq=False)
 class _NoiseModel:
-    """What a model of the noise says about all labels together."""
+    """A model of the noise, for all labels together."""
 
     rate: Estimate
     at_least: Estimate
@@ -379,8 +380,8 @@ def transition_of(given: Classes, posterior: Floats, weights: NDArray[Any]) -> F
 def _independent_share(given: Classes, witnesses: Witnesses) -> Estimate:
     """Return the share of wrong labels by which a node's own features and its neighbours differ.
 
-    Both are taken for independent opinions, and the label is weighed by how well it predicts the
-    neighbours. Mistakes that repeat the features have no part in it, so it is a lower bound. The
+    Both are taken for independent predictions, and the label is weighed by how well it predicts the
+    neighbours. Mistakes that repeat the features do not count in it, so it is a lower bound. The
     interval covers the error of the label's weight and the number of labels.
     """
     features, graph = witnesses.features, witnesses.graph
@@ -506,12 +507,12 @@ def flag(quality: Floats, max_false_alarms: float) -> NDArray[np.bool_]:
 
 
 def contradicted_share(given: Classes, witnesses: Witnesses) -> float:
-    """Return a share of labels that are wrong at least, by what features and neighbours both say.
+    """Return a lower bound of the share of wrong labels, where features and neighbours agree.
 
     Where a node's own features and its neighbours agree on a class other than the label, the label
     is wrong, or both err together. How often they err together is not known; it is taken to be at
     most half as often as they disagree. Their disagreement is divided by that of chance, so that
-    opinions which always name the most common class count for nothing:
+    predictions which always name the most common class count for nothing:
 
         C = share(F = G ≠ label) − ½ · share(F ≠ G) / Σ_{j≠k} share(F = j) share(G = k).
 

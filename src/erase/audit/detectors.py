@@ -1,7 +1,7 @@
 """DETECTORS: published ways to find wrong labels, to compare the audit with.
 
 Each is a pure function of out-of-fold predictions, so all of them can use the same models. None
-is told which labels are wrong, or how many.
+is given which labels are wrong, or how many.
 """
 
 import warnings

@@ -2,15 +2,15 @@
 
 Whoever labels nodes by their features makes mistakes that the features predict. A model that reads
 the same features takes them for signal: it predicts the given labels well, wrong ones included.
-The labels of the neighbours were given to other nodes, so they make other mistakes. Here they are a
-second opinion G, and the question is how far G supports what features and label say together:
+The labels of the neighbours were given to other nodes, so they contain other mistakes. Here they
+are a second prediction G, and the question is how far G supports features and label together:
 
     q(k) ∝ P(k | features)^a · e^{b·[k is given]},     p(G | features, label) ∝ Σ_k q(k) G(k) / π_k,
 
-with π the shares of the given labels. The weights a and b that make G most likely tell what a given
-label is worth: b is the evidence, in nats, that it adds to the features. Where labels go wrong
-whatever the features are, b is large. Where the label repeats what the features say, b is small,
-though features predict the labels better than the graph does.
+with π the shares of the given labels. The weights a and b that make G most likely measure what a
+given label is worth: b is the evidence, in nats, that it adds to the features. Where labels go
+wrong whatever the features are, b is large. Where the label repeats what the features predict, b is
+small, though features predict the labels better than the graph does.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class _Limit:
 
 # Chosen on draws 100 to 119 of Cora, CiteSeer, PubMed, Computers, CS and Debian with all nodes
 # labelled. Annotator noise at 30 %: label weight 0.4 to 3.0, graph share 0.4 to 0.95, 0 to 4 %
-# wrong by class, 19 to 46 points more by both opinions. Clean labels: label weight 2.8 or more,
+# wrong by class, 19 to 46 points more by both predictions. Clean labels: label weight 2.8 or more,
 # graph share 0.94 or more, and where it is below 0.98, 7 to 14 points more by both. Symmetric and
 # asymmetric noise of 10 and 30 %: 8 % or more wrong by class.
 _LABEL_WEIGHT = _Limit(3.2, 0.05)
@@ -55,16 +55,16 @@ _MOST_POWER = 5.0  # log a
 _MOST_WEIGHT = 12.0  # b
 _STARTS = (0.0, 4.0)  # of b
 _HALF = 0.5  # weight of smoothed features, and of the label
-_FEW_LABELS = 10  # of a class: fewer do not tell its share
+_FEW_LABELS = 10  # of a class: too few to estimate its share
 _SMALL = 1e-3  # step of a numerical derivative
 
 
 @dataclass(frozen=True)
 class LabelWeight:
-    """What a given label is worth beside an opinion that does not know it.
+    """What a given label is worth beside a prediction that does not use it.
 
     Attributes:
-        power: a, of the opinion.
+        power: a, of the prediction.
         weight: b, in nats.
         error: standard error of b.
     """
@@ -105,17 +105,17 @@ class FeatureNoise:
 def find_feature_noise(
     given: Classes, witnesses: Witnesses, posterior: Floats
 ) -> FeatureNoise | None:
-    """Return whether mistakes follow the features; None where that cannot be told.
+    """Return whether mistakes follow the features; None where that is unknown.
 
     Four signs have to come together. The given label adds little to the features (b is small). The
-    graph knows less about the given labels than the features do. A model of mistakes that depend on
-    the class alone finds hardly any. And features and graph, taken for two opinions, contradict
-    many more labels than that, unless the graph knows much less. Near the limits the signs count in
-    part, so that a small change of the labels does not change all decisions.
+    graph predicts the given labels less well than the features do. A model of mistakes that depend
+    on the class alone finds hardly any. And features and graph, as two separate predictions,
+    contradict many more labels than that, unless the graph predicts much less. Near the limits the
+    signs count in part, so that a small change of the labels does not change all decisions.
 
-    It cannot be told without features, with few labels, where features say nothing about the
-    labels, or where less than half of the nodes have a label: then the neighbours' labels say
-    little, whatever the noise is.
+    It is unknown without features, with few labels, where features do not predict the labels, or
+    where less than half of the nodes have a label: then the neighbours' labels predict little,
+    whatever the noise is.
 
     Args:
         given: [n] classes.
@@ -156,11 +156,11 @@ def class_shares(given: Classes, num_classes: int) -> Floats:
 
 
 def weigh_label(given: Classes, opinion: Floats, graph: Floats) -> LabelWeight:
-    """Return what a label is worth beside `opinion`, by how well both predict `graph`.
+    """Return what a label is worth beside `opinion`, by how well the two predict `graph`.
 
     Args:
         given: [n] classes.
-        opinion: [n, K] probabilities that do not know the label.
+        opinion: [n, K] probabilities that do not use the label.
         graph: [n, K] probabilities by the neighbours' labels.
     """
     n, k = opinion.shape
@@ -199,7 +199,7 @@ def joint_posterior(given: Classes, opinion: Floats, graph: Floats, weight: Labe
         given: [n] classes.
         opinion: [n, K] by features.
         graph: [n, K] by neighbours' labels.
-        weight: of the label beside the opinion.
+        weight: of the label beside the prediction by features.
     """
     k = opinion.shape[1]
     logits = weight.power * log_proba(opinion) + weight.weight * np.eye(k)[given]

@@ -37,7 +37,7 @@ class OutOfFold:
         fold: [N] the fold of the node, which is the model that predicts it; -1 without a label.
         embedding: [N, D] of the first fold's model; those of several models share no axes.
         models: returns the predictions of every model for every node, see `by_fold`.
-        views: [n, K] by name, what parts of the features say about the labelled nodes.
+        views: [n, K] by name, predictions by parts of the features for the labelled nodes.
         smoothed: [N, D] features smoothed over the graph, where the method has some.
     """
 
@@ -51,7 +51,7 @@ class OutOfFold:
 
     @cached_property
     def by_fold(self) -> NDArray[np.float32]:
-        """[folds, N, K] of every model, for every node, computed when first asked for.
+        """[folds, N, K] of every model, for every node, computed when first used.
 
         To compare a node with its neighbours, take the model of the node's fold: only that one
         never saw its label.

@@ -24,8 +24,8 @@ from erase.random import numpy_stream
 STRATEGIES = ("mixed", "gain", "suspicious", "random")
 Strategy = Literal["mixed", "gain", "suspicious", "random"]
 _ORDER = "review order"  # the random stream of the order in which random labels are drawn
-_SPARE = 10  # ranked labels beyond twice those asked for
-_PER_CLUSTER = 6  # uncertain nodes for each that is asked
+_SPARE = 10  # ranked labels beyond twice the wanted ones
+_PER_CLUSTER = 6  # uncertain nodes for each that is chosen
 _WIDTH, _OF_PLACE, _OF_CLASS = 128, 3.0, 2.0  # of the rows that are clustered
 
 
@@ -134,7 +134,7 @@ def gain_order(audit: Audit, reviewed: NDArray[np.bool_], n: int) -> NDArray[np.
     Of the labelled nodes that nobody has reviewed, the 6·n with the smallest margin between the
     two most probable classes are divided into n clusters by their representation and their
     probabilities; the node nearest to each centre stands for its cluster. So neither what the audit
-    is sure of is asked, nor the same thing twice.
+    is sure of is chosen, nor the same thing twice.
 
     The study ``review`` compares it with other choices.
 

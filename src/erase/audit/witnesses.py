@@ -1,9 +1,9 @@
-"""Out-of-fold opinions on the given labels that err for different reasons.
+"""Out-of-fold class probabilities from separate sources, which err for different reasons.
 
-The models of an audit read features and edges together. Here the evidence is taken apart: what a
-node's own features say, what features averaged over its neighbourhood say, and what the labels
-of its neighbours and its place in the graph say. A node's own label takes no part in any of them,
-except that it counts in the shares of all labels.
+The models of an audit read features and edges together. Here each source predicts alone: a node's
+own features; features averaged over its neighbourhood; the labels of its neighbours with its place
+in the graph. A node's own label is not used for its predictions, except that it counts in the
+shares of all labels.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,7 +54,7 @@ class Witnesses:
         smoothed: by features averaged over its neighbourhood; None where the graph has none.
         graph: by the labels of its neighbourhood and its place in the graph; no features. Its parts
             are weighted to predict the given labels best.
-        around: the same parts with fixed weights: wrong labels have no part in these.
+        around: the same parts with fixed weights: wrong labels do not influence them.
         coverage: share of the graph's nodes that have a label.
     """
 
@@ -85,7 +85,7 @@ def gather(
     views: Mapping[str, NDArray[np.float32]] | None = None,
     parts: Collection[str] = tuple(GRAPH_PARTS),
 ) -> Witnesses:
-    """Return what features and what the graph say about each given label of a task.
+    """Return class probabilities by features and by the graph for each labelled node of a task.
 
     Cost: four regressions a fold and a truncated SVD of the adjacency; linear in nodes and edges.
 
@@ -206,7 +206,7 @@ def held_out(rows: Tensor, given: Classes, fold: Classes, k: int, strength: floa
 def pool(
     probas: Sequence[Floats], given: Classes, seed: int, *, keep_confidence: bool = False
 ) -> Floats:
-    """Return one opinion made from several [n, K]: softmax_k(Σ_v w_v log P_v[k] + c_k).
+    """Return one prediction made from several [n, K]: softmax_k(Σ_v w_v log P_v[k] + c_k).
 
     The weights w_v ≥ 0 and offsets c_k predict the given labels best; a weak pull to equal weights
     decides where labels are few.
@@ -216,7 +216,7 @@ def pool(
         given: [n] classes.
         seed: of the sample of very many labels.
         keep_confidence: no offsets, weights scaled to sum to 1, and a strong pull to the first
-            opinion alone. Wrong labels make weights small: the best prediction of noisy labels
+            of them alone. Wrong labels make weights small: the best prediction of noisy labels
             is an uncertain one.
     """
     logs = np.stack([log_proba(proba) for proba in probas])

@@ -1,12 +1,13 @@
 """Digests of the code that the result of a cell depends on: which records are out of date?
 
 The code of a cell is its method's module, the loader of its dataset, the noise, the scoring, and
-all that these import within the package. Comments, docstrings and formatting do not count, nor do
-modules that cannot change a number. The runner is left out as well: it hands cells to methods.
+all that these import within the package. Comments, docstrings and formatting do not count, nor does
+what cannot change a number: some modules and definitions, and checks that only refuse an input. The
+runner is left out as well: it hands cells to methods.
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from erase.methods import METHODS
 
 PACKAGE = Path(__file__).parents[1]
 
-# Modules that say, show, read or write something, and packages of them.
+# Modules that only show, read or write something, and packages of them.
 WITHOUT_EFFECT: tuple[str, ...] = (
     "erase.audit.report",
     "erase.audit.statements",
@@ -48,6 +49,10 @@ OF_FILES: tuple[str, ...] = (
     "erase.data.tables",
     "erase.data.write_back",
 )
+# Definitions that cannot change a number: whether a tensor has been checked before.
+CHECKED_BEFORE: dict[str, tuple[str, ...]] = {
+    "erase.data.fields": ("_TOGETHER", "_writes", "mark_checked", "was_checked"),
+}
 # Imports that a cell does not use: (where, what).
 _RELABELLED = ("erase.methods.erase", "erase.methods.relabelling.ensemble")
 _NAMES_ONLY: tuple[tuple[str, str], ...] = (
@@ -103,7 +108,8 @@ def digest(
     """Return twelve hex digits of the code that `roots` reach; see `reached`."""
     found = sha256()
     for module in reached(roots, skipped, unused, package):
-        found.update(f"{module}\0{_code(_path(module, package))}\0".encode())
+        code = _code(_path(module, package), CHECKED_BEFORE.get(module, ()))
+        found.update(f"{module}\0{code}\0".encode())
     return found.hexdigest()[:12]
 
 
@@ -180,15 +186,37 @@ def _origin(module: str, name: str, package: Path) -> str:
 
 
 @cache
-def _code(path: Path) -> str:
-    """Return a file's code as text that depends neither on its form nor on Python's version."""
-    return "".join(_written(_tree(path)))
+def _code(path: Path, without: Collection[str] = ()) -> str:
+    """Return a file's code as text that depends neither on its form nor on Python's version.
+
+    Args:
+        path: the file.
+        without: names whose definitions are left out.
+    """
+    statements = [each for each in _tree(path).body if _defined(each) not in without]
+    return "".join(_written(ast.Module(statements, [])))
+
+
+def _defined(statement: ast.stmt) -> str | None:
+    """Return the name that a statement defines, if it is one."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return statement.name
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        return statement.targets[0].id
+    return None
 
 
 def _written(node: Any) -> Iterator[str]:
-    """Yield a syntax tree as text: empty fields, docstrings and how a name is used are left out."""
+    """Yield a syntax tree as text.
+
+    Left out are empty fields, docstrings, how a name is used, and checks that refuse an input.
+    """
     if isinstance(node, ast.Constant):
         yield f"{node.value!r};"
+    elif isinstance(node, ast.If) and not node.orelse and all(map(_refuses, node.body)):
+        return
+    elif _refuses(node):
+        yield "refuses;"
     elif isinstance(node, ast.AST):
         yield f"{type(node).__name__}("
         for name, value in ast.iter_fields(node):
@@ -204,6 +232,12 @@ def _written(node: Any) -> Iterator[str]:
         yield "]"
     else:
         yield f"{node!r};"
+
+
+def _refuses(node: Any) -> bool:
+    """Return whether a statement does nothing but raise an EraseError."""
+    raised = node.exc if isinstance(node, ast.Raise) else None
+    return isinstance(raised, ast.Call) and getattr(raised.func, "id", "") == "EraseError"
 
 
 def _without_docstring(node: ast.AST, body: Any) -> Any:

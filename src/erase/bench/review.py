@@ -222,7 +222,7 @@ def _accuracy(draw: Draw, predicted: Classes) -> Scores:
 
 @dataclass(frozen=True, eq=False)
 class _Plain:
-    """What the plain strategies know about the n labelled nodes.
+    """What the plain strategies use of the n labelled nodes.
 
     Attributes:
         features: [n, D] 128 SVD components of the smoothed features, rows of length 1.
@@ -307,7 +307,7 @@ def activelab(proba: Floats, label: Classes) -> Floats:
     Of an example with the consensus label ŷ it is the weighted mean of the consensus' quality and
     of 1/K, what a new annotator is expected to add. With one annotator the model and the annotator
     weigh 1 each and the quality is the model's P(ŷ): (2 P(ŷ) + 1/K) / 3. The lowest score is
-    asked first, so it is the order of the least probable labels.
+    reviewed first, so it is the order of the least probable labels.
 
     >>> activelab(np.array([[0.5, 0.5], [0.1, 0.9]]), np.array([0, 0])).round(3).tolist()
     [0.5, 0.233]

@@ -449,7 +449,7 @@ def _owned(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Keep Optuna from writing to stderr: `watch` tells what there is to tell."""
+    """Keep Optuna from writing to stderr: `watch` shows the progress."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -55,6 +55,7 @@ def convert_graph(
         from erase.data.fields import field
         from erase.data.files import read_graph, write_graph
         from erase.data.folder import write_folder
+        from erase.data.labels import labels_if_any, misspelling_note
 
     start = time.perf_counter()
     name, chosen = dataset_name(graph), dict[str, Any]()
@@ -75,13 +76,14 @@ def convert_graph(
         (write_graph if target.suffix == ".npz" else write_folder)(read, target)
     written = read_graph(target)
     output = Output(json, quiet)
-    output.notes(field(written, "notes") or ())
+    misspelt = misspelling_note(written)  # a folder has it among its notes
+    output.notes([*(field(written, "notes") or ()), *([misspelt] if misspelt else [])])
     files = [target] if target.is_file() else target.iterdir()
     counts = {
         "nodes": written.num_nodes,
         "edges": written.num_edges,
         "features": written.x.shape[1] if "x" in written else 0,
-        "classes": len(field(written, "class_names") or ()),
+        "classes": len(field(written, "class_names") or labels_if_any(written)[1]),
     }
     size, seconds = sum(file.stat().st_size for file in files), time.perf_counter() - start
     summary = {

@@ -15,10 +15,11 @@ import scipy.sparse as sp
 
 from erase.data.columns import IDENTIFIERS, Column, Kind, describe
 from erase.data.matrices import SPARSE_BELOW
+from erase.display import fact_line
 from erase.errors import WITH_CONTRACT, EraseError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeatureContract:
     """What the features of a graph are, and how to make them for another graph.
 
@@ -45,6 +46,10 @@ class FeatureContract:
     left_out: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None
     reading: dict[str, str | bool] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        of = _listed([column.name for column in self.columns]) or _SOURCES[self.source]
+        return fact_line("FeatureContract", {"features": self.width, "from": of})
 
     @property
     def feature_names(self) -> list[str] | None:

@@ -579,7 +579,10 @@ def _npz_arrays(data: Data) -> dict[str, Any]:
     arrays: dict[str, Any] = {"edge_index": torch.stack([row, col]).numpy()}
     if class_names:
         arrays |= label_fields(y.numpy(), class_names, values)
-        arrays["class_names"] = np.array(class_names, dtype=str)
+        if values.dtype.kind == "U" and "class_names" not in data:
+            del arrays["class_names"]  # the names that occur; `merge_classes` may change them
+        else:
+            arrays["class_names"] = np.array(class_names, dtype=str)
         trusted, random = read_trusted(data)
         if trusted is not None:
             arrays["trusted"] = label_fields(trusted.numpy(), class_names, values)["y"]

@@ -31,6 +31,7 @@ import mmap
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -65,7 +66,7 @@ from erase.data.fields import (
     was_checked,
 )
 from erase.data.kinds import graph_data
-from erase.data.labels import labels_if_any, own_numbers
+from erase.data.labels import labels_if_any, misspelling_note, own_numbers
 from erase.data.matrices import feature_matrix
 from erase.data.parts import new_part, output_path, put_in_place, recover
 from erase.data.splits import SPLIT_WORDS, node_mask, split_mask
@@ -292,13 +293,15 @@ def _check_shapes(manifest: dict[str, Any], stored: dict[str, Stored]) -> None:
 
 def _mapped_csr(width: int, indptr: Array, indices: Array, values: Array) -> Tensor:
     """Return a torch CSR on the very arrays; scipy would copy its indices."""
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(indptr),
-        torch.from_numpy(indices),
-        torch.from_numpy(values),
-        size=(len(indptr) - 1, width),
-        check_invariants=False,
-    )
+    with warnings.catch_warnings():  # "CSR support is in beta", once in each process
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(indptr),
+            torch.from_numpy(indices),
+            torch.from_numpy(values),
+            size=(len(indptr) - 1, width),
+            check_invariants=False,
+        )
 
 
 @input_errors("a graph that can be written")
@@ -327,6 +330,8 @@ def write_folder(graph: Any, path: StrPath) -> None:
 
     with FolderWriter(path, n, class_names, label_kind=kind, class_values=numbers) as writer:
         writer.notes += read_names(data, "notes") or ()
+        if note := misspelling_note(data):
+            writer.notes.append(note)
         writer.feature_contract = field(data, "feature_contract")
         writer.add_labels(written(y))
         if trusted is not None:

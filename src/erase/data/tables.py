@@ -149,6 +149,7 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
         if not isinstance(table, pd.DataFrame):
             raise not_a_graph(table)
         refuse_equal_names(table.columns)
+    of_nodes = nodes.columns
     nodes = with_ids(nodes, options.id)
     id = choose_column(nodes.columns, options.id, ID_COLUMNS, 0, "id")
     source = choose_column(edges.columns, options.source, ("source",), 0, "source")
@@ -179,6 +180,10 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
         )
     ends = torch.from_numpy(np.stack([_rows_of(ids, edges[end], end) for end in (source, target)]))
     weight, notes = _edge_weight(edges, options, source, target)
+    if (source, target) != (options.source or "source", options.target or "target"):
+        notes = [f"Ends of the edges: the columns {source!r} and {target!r}.", *notes]
+    if options.id is None and id not in ID_COLUMNS and id in of_nodes:
+        notes = [f"Ids of the nodes: the column {id!r}, the first one.", *notes]
     frame = nodes.drop(columns=id).reset_index(drop=True)
     return data_from_frame(
         frame, ids.tolist(), ends, weight, options, notes, id=id, columns=nodes.columns

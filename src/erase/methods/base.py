@@ -127,8 +127,8 @@ class CrossFit:
         classes_seen: [folds, K] whether the model had a training label of the class.
         embedding: [N, D].
         by_fold: returns the predictions of every model for every node [folds, N, K].
-        views: [n, K] by name, of the labelled nodes: what each part of the features says without
-            the label; empty where the method does not take features apart.
+        views: [n, K] by name, of the labelled nodes: the prediction of each part of the features
+            without the label; empty where the method does not take features apart.
         smoothed: [N, D] features smoothed over the graph; None where the method has none.
     """
 

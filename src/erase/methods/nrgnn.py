@@ -143,6 +143,7 @@ class NRGNN(NetworkClassifier):
 
     encoder: str = "gcn"
     hidden: int = 128
+    lr: float = 3e-3
     epochs: int = 200
     nearest: int = 50
     min_weight: float = 0.1

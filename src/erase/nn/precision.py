@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Compute float32 matrix products in full float32, whatever torch's own switch says.
+    """Compute float32 matrix products in full float32, whatever torch's own setting is.
 
     ``torch.set_float32_matmul_precision("high")`` lets a GPU round the factors of a product to ten
     bits (TF32). Gram matrices, cosines, linear solves and classifiers on nearly equal

@@ -18,7 +18,7 @@ _MOST_STEPS = 60
 # A regression ends when a step is expected to lower the loss per row by half of this; of fewer rows
 # than these, by a smaller part.
 _SMALL, _SMALL_ROWS = 2e-4, 2_000
-_MEMORY = 6  # pairs of steps and changes of the gradient that tell the curvature
+_MEMORY = 6  # pairs of steps and changes of the gradient that approximate the curvature
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _MANY_ROWS = 5_000  # with more than twice as many, a sample of this size gives the start
 _SAMPLED = 16_384  # rows that suffice for the directions of the curvature

@@ -111,7 +111,7 @@ class Pattern:
     def matmul(self, values: Tensor, dense: Tensor) -> Tensor:
         """Return A·B [M, C] for A = (self, values [E]) and B = `dense` [N, C]. No gradient.
 
-        A GPU adds the terms of a row in any order, unless torch is told to be deterministic.
+        A GPU adds the terms of a row in any order, unless torch is set to be deterministic.
         """
         if dense.is_cuda and torch.are_deterministic_algorithms_enabled():
             product = dense.new_zeros(self.shape[0], dense.shape[1])

@@ -247,8 +247,8 @@ def _csv_row(
         reader = csv.reader(StringIO(found[1].decode(), newline=""), delimiter=chosen["sep"])
         if len(cells := next(reader)) == width:
             return [cells[place] for place in places]
-    read: list[Any] = pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
-    return read
+    row: list[Any] = pd.read_csv(BytesIO(b"".join(found)), **chosen).iloc[0, places].tolist()
+    return row
 
 
 def _cells(names: list[str], cells: list[Any]) -> list[tuple[str, str]]:

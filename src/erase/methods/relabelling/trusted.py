@@ -5,9 +5,9 @@ node from everything else that is known about it:
 
     P(k | node) ∝ exp( w₁ log S[k] + w₂ log G[k] + b·[k = g] + c_k + z·B_k ),
 
-with S and G the opinions of smoothed features and of the neighbourhood, neither of which knows the
-node's label, its given label g, and z all of these and the smoothed features in one row. B is
-also the noise model: a column of it tells for which given labels class k is the true one. A
+with S and G the predictions by smoothed features and by the neighbourhood, neither of which uses
+the node's label, its given label g, and z all of these and the smoothed features in one row. B is
+also the noise model: a column of it shows for which given labels class k is the true one. A
 normal prior holds the weights where few labels are trusted.
 """
 
@@ -27,7 +27,7 @@ _OF_FEATURES, _OF_OPINIONS, _OF_LABEL = 3.0, 2.0, 1.5  # scales of the parts of 
 _START = 0.4  # w₁ and w₂ without trusted labels
 # Standard deviations of the prior: of w, b, c and B.
 _OPINION, _LABEL, _CLASS, _ROW = 0.4, 1.0, 0.7, 3.0**0.5
-_SMALLEST = 1e-4  # probability: an opinion that excludes a class is not final
+_SMALLEST = 1e-4  # probability: a prediction that excludes a class is not final
 
 
 @dataclass(frozen=True, eq=False)
