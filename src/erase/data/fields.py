@@ -11,8 +11,6 @@ from torch_geometric.data import Data, HeteroData
 
 from erase.errors import EraseError
 
-_MOST_NAMES = 2**28  # as Python's objects they take tens of gigabytes
-
 
 def field(data: Data, name: str) -> Any:
     """Return `data[name]`, or None; getattr would return what PyG infers."""
@@ -162,13 +160,19 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     """Return a list or an array of names as a tuple of them."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise EraseError(f"{key} as a list of names", f"{given!r}", "Give a list, a name each.")
-    _refuse_endless(given, key)
+    if hasattr(given, "__len__") and len(given) > 2**28:  # tens of gigabytes of Python's objects
+        raise EraseError(
+            f"at most {2**28:,} {key}", f"{len(given):,}", "Write larger graphs by FolderWriter."
+        )
     return well_formed([str(name) for name in given])
 
 
 def to_ids(given: Any) -> list[Any]:
     """Return ids as a list; each has to be a value that can be looked up, as names and numbers."""
-    _refuse_endless(given, "node_ids")
+    if length(given, "node_ids") > 2**28:
+        raise EraseError(
+            f"at most {2**28:,} node_ids", f"{len(given):,}", "Write larger graphs by FolderWriter."
+        )
     ids = [given[i] for i in range(length(given, "node_ids"))]
     try:
         for each in ids:
@@ -178,16 +182,6 @@ def to_ids(given: Any) -> list[Any]:
             "node_ids that are names or numbers", f"{each!r}", "Turn them into names."
         ) from None
     return ids
-
-
-def _refuse_endless(given: Any, key: str) -> None:
-    """Raise an EraseError for more names than fit into memory; a repeated one takes none itself."""
-    if hasattr(given, "__len__") and length(given, key) > _MOST_NAMES:
-        raise EraseError(
-            f"at most {_MOST_NAMES:,} {key}",
-            f"{len(given):,}",
-            "Write larger graphs with erase.FolderWriter.",
-        )
 
 
 def are_whole(ids: Iterable[Any]) -> bool:
