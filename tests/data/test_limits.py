@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from erase.data.files import read_graph
 from erase.data.limits import VARIABLE, memory_limit, parse_size
 from erase.data.task import NodeTask
 from erase.errors import EraseError
-from graphs import path_graph
+from graphs import path_graph, two_communities
 
 HUGE = 20_000_000_000  # bytes, of which nothing is allocated
 
@@ -107,6 +108,24 @@ def test_an_object_that_declares_too_much_is_refused(graph: Data) -> None:
         NodeTask.of(graph)
 
 
+@pytest.mark.parametrize("name", ["node_ids", "node_names", "class_names", "feature_names"])
+@pytest.mark.parametrize(
+    "given", [torch.zeros(1).expand(10**12), np.broadcast_to(np.array("a"), 10**12), range(10**12)]
+)
+def test_names_that_declare_too_much_are_refused(name: str, given: Any) -> None:
+    graph = path_graph()
+    x = np.ones((len(graph.y), 2))
+    with pytest.raises(
+        EraseError, match=rf"at most .* {name}; got 1,000,000,000,000|one each; got"
+    ):
+        erase.from_arrays(graph.edge_index, graph.y, x, **{name: given})
+    graph[name] = given
+    with pytest.raises(
+        EraseError, match=rf"at most .* {name}; got 1,000,000,000,000|one each; got"
+    ):
+        NodeTask.of(graph)
+
+
 def test_many_nodes_without_features_are_refused() -> None:
     graph = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=10**11)
     with pytest.raises(EraseError, match="the graph to take at most"):
@@ -174,3 +193,62 @@ def test_a_long_list_in_a_parquet_cell_counts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [0], "x": cells}), tmp_path / "nodes.parquet")
     with pytest.raises(EraseError, match=r"'nodes.parquet' to take .* declares 1\.2 GB"):
         read_graph(tmp_path)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+def deep_manifest(folder: Path) -> list[str]:
+    erase.write_folder(two_communities(size=10), folder / "graph")
+    manifest = json.loads((folder / "graph" / "graph.json").read_text(encoding="utf-8"))
+    text = json.dumps(manifest | {"notes": "@"}).replace('"@"', DEEP)
+    (folder / "graph" / "graph.json").write_text(text)
+    return ["convert", str(folder / "graph"), str(folder / "copy.npz")]
+
+
+def deep_study(folder: Path) -> list[str]:
+    (folder / "own.toml").write_text(f"[[grid]]\ndatasets = {DEEP}\n")
+    return ["bench", str(folder / "own.toml"), "--out", str(folder / "out.jsonl")]
+
+
+def deep_record(folder: Path) -> list[str]:
+    (folder / "records.jsonl").write_text(f'{{"dataset": {DEEP}}}\n')
+    return ["table", "main", str(folder / "records.jsonl")]
+
+
+def deep_summary(folder: Path) -> list[str]:
+    erase.write_graph(two_communities(size=10), folder / "g.npz")
+    words = ["fit", str(folder / "g.npz"), "--method", "label-propagation", "--quiet"]
+    words += ["--out", str(folder / "out")]
+    assert main(words) == 0
+    (folder / "out" / "summary.json").write_text(DEEP)
+    return [*words, "--resume"]
+
+
+def deep_model(folder: Path) -> list[str]:
+    model = erase.methods.LabelPropagation().fit(two_communities(size=10))
+    model.save(folder / "model.safetensors")
+    content = (folder / "model.safetensors").read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    metadata = json.loads(header["__metadata__"]["json"])
+    header["__metadata__"]["json"] = json.dumps(metadata | {"notes": "@"}).replace('"@"', DEEP)
+    text = json.dumps(header).encode()
+    length = len(text).to_bytes(8, "little")
+    (folder / "model.safetensors").write_bytes(length + text + content[end:])
+    erase.write_graph(two_communities(size=10), folder / "g.npz")
+    return ["predict", str(folder / "model.safetensors"), str(folder / "g.npz")]
+
+
+@pytest.mark.parametrize("made", [deep_manifest, deep_study, deep_record, deep_summary, deep_model])
+def test_deep_nesting_is_one_line(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = made(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    capsys.readouterr()
+    assert main(words) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("erase: expected ")
+    assert sorted(tmp_path.rglob("*")) == before

@@ -2,7 +2,8 @@
 
 Each group of cases runs in worker processes with limits of memory and time. A worker that crashes
 or hangs is a finding with the case it was at, and the next one goes on behind it. Exit status 1 if
-there are findings. One case again: `python -m fuzz.worker GROUP 1 CASE FOLDER`.
+there are findings, or a worker took more than two gigabytes. One case again:
+`python -m fuzz.worker GROUP 1 CASE FOLDER`.
 """
 
 import argparse
@@ -24,6 +25,7 @@ GROUPS = {  # shares of the cases
     "records_and_studies": 6, "reviews_and_searches": 4, "command_line": 4, "review_requests": 4,
 }  # fmt: skip
 AT_ONCE = 200  # cases of a worker
+MOST_PEAK = 2.0  # GB of a worker
 STALLED = 300  # seconds at one case before a worker counts as hung
 
 
@@ -128,7 +130,9 @@ def main() -> int:
         f"{cases} cases, {len(findings)} findings, {peak:.1f} GB at most, {seconds:.0f} s, "
         f"{used.ru_utime + used.ru_stime:.0f} s of processor time"
     )
-    return 1 if findings else 0
+    if peak > MOST_PEAK:
+        print(f"A case took more than {MOST_PEAK} GB.")
+    return 1 if findings or peak > MOST_PEAK else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The server: what the page asks for, and what everybody else is refused."""
 
 import json
+import logging
 import socket
+import time
 import urllib.request
 from contextlib import suppress
 from io import BytesIO
@@ -279,6 +281,34 @@ def test_odd_questions_are_refused(path: str, client: TestClient) -> None:
     assert client.get(path).status_code == 400
     assert client.get("/api/items?have=1,x,<b>,99999999").status_code == 200
     assert client.get("/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("path", [f"/api/nodes/{'9' * 5000}", "/" + "a" * 10_000])
+def test_endless_paths_are_refused(path: str, client: TestClient) -> None:
+    """Python writes no number of so many digits."""
+    assert client.get(path).status_code == 404
+
+
+def test_a_page_that_leaves_in_the_middle_is_no_error(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(session, token=TOKEN) as url:
+        logging.getLogger("uvicorn").addHandler(caplog.handler)
+        port = urlsplit(url).port or 0
+        head = [
+            "POST /api/decisions HTTP/1.1",
+            f"Host: 127.0.0.1:{port}",
+            f"Cookie: {Access(port, TOKEN).cookie}={TOKEN}",
+            "Content-Type: application/json",
+            "Content-Length: 1000",
+        ]
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(("\r\n".join(head) + "\r\n\r\n{").encode())
+            time.sleep(0.3)  # until it is read
+        time.sleep(0.3)
+        logging.getLogger("uvicorn").removeHandler(caplog.handler)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+    assert session.reviews.decisions.empty
 
 
 def test_names_are_data_everywhere(tmp_path: Path) -> None:

@@ -160,11 +160,19 @@ def to_names(given: Any, key: str) -> tuple[str, ...]:
     """Return a list or an array of names as a tuple of them."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise EraseError(f"{key} as a list of names", f"{given!r}", "Give a list, a name each.")
+    if hasattr(given, "__len__") and len(given) > 2**28:  # tens of gigabytes of Python's objects
+        raise EraseError(
+            f"at most {2**28:,} {key}", f"{len(given):,}", "Write larger graphs by FolderWriter."
+        )
     return well_formed([str(name) for name in given])
 
 
 def to_ids(given: Any) -> list[Any]:
     """Return ids as a list; each has to be a value that can be looked up, as names and numbers."""
+    if length(given, "node_ids") > 2**28:
+        raise EraseError(
+            f"at most {2**28:,} node_ids", f"{len(given):,}", "Write larger graphs by FolderWriter."
+        )
     ids = [given[i] for i in range(length(given, "node_ids"))]
     try:
         for each in ids:

@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +39,7 @@ from erase.review.store import Choice
 
 PORT = 8765  # where the page is, if nothing else is there
 BODY_LIMIT = 64 * 1024
+_LONGEST_PATH = 1_000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -375,6 +376,8 @@ class Guard:
         host = request.headers.get("host", "")
         if len(request.headers.getlist("host")) != 1 or not self.access.knows_host(host):
             return _refused(421, "This server has another address.")
+        if len(request.scope["path"]) > _LONGEST_PATH:
+            return _refused(404, "There is no such page.")
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{host}":
             return _refused(403, "Requests from other pages are refused.")
@@ -400,10 +403,13 @@ def _taking(kind: type[Any], handle: Callable[[Request, Any], Response]) -> Any:
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             return _refused(415, "Send application/json.")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > BODY_LIMIT:
-                return _refused(413, f"A body has at most {BODY_LIMIT} bytes.")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_LIMIT:
+                    return _refused(413, f"A body has at most {BODY_LIMIT} bytes.")
+        except ClientDisconnect:  # nobody waits for an answer
+            return _refused(400, "The body is not whole.")
         try:
             sent = decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
