@@ -84,7 +84,8 @@ def listed(page: Any) -> list[int]:
 
 
 def settled(page: Any) -> None:
-    page.wait_for_timeout(170)  # the page waits for a pause in typing
+    # the page waits for a pause in typing; a later timer of its own fires after that one
+    page.evaluate("new Promise((done) => setTimeout(done, 170))")
 
 
 def suspects(audit: Audit) -> Any:
