@@ -8,6 +8,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from erase.methods.relabelling import noise_model
 from erase.methods.relabelling.noise_model import (
     POWERS,
     PRIOR_COUNTS,
@@ -250,6 +251,17 @@ def test_a_share_of_the_weight_is_for_probabilities_as_they_are() -> None:
     assert gained == pytest.approx(own + 0.3 * (1 - own), abs=0.05)
     rest, before = few.weights[few.powers != 1], even.weights[even.powers != 1]
     np.testing.assert_allclose(rest / rest.sum(), before / before.sum(), atol=0.01)
+
+
+def test_evidence_against_probabilities_as_they_are_counts_a_tenth() -> None:
+    evidence, power = np.array([0.0, -10.0, -12.0]), np.array([2.0, 1.0, 1.0])
+    odds = 0.3 * np.exp(-1.0) / 0.7  # of both models with τ = 1 together
+    share = odds / (1 + odds)
+    plain = np.exp(evidence) / np.exp(evidence).sum()
+    own = np.exp([0.0, -2.0]) / np.exp([0.0, -2.0]).sum()
+    expected = plain * (1 - share) + share * np.array([0.0, *own])
+    found = noise_model._weigh(evidence, np.zeros(3), power, 0.3)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_the_prior_of_powers_can_be_chosen() -> None:

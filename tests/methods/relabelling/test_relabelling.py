@@ -239,6 +239,9 @@ def test_a_candidate_with_a_class_mostly_mislabelled_must_earn_its_share() -> No
     assert earned[1] > 0.5
     alone = mixtures.mixing_shares([one_model([0.5, 0.6], wild), one_model([0.6, 0.5], wild)])
     np.testing.assert_allclose(alone, [0.5, 0.5])
+    noisy = [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]]  # right is still the most common
+    both = mixtures.mixing_shares([sober, one_model([0.6] * 3, noisy)])
+    np.testing.assert_allclose(both, [0.5, 0.5])
 
 
 def test_a_rare_class_that_features_hardly_tell_is_not_seen_everywhere() -> None:
