@@ -117,7 +117,7 @@ CLAIMS: dict[str, Callable[[], Values]] = {
 NOT_MEASURED = (
     "Python ≥ 3.11",
     "-1, an empty cell or NaN",
-    "With asymmetric noise of 50 %, a class and the one it flips into cannot be separated",
+    "With asymmetric noise of 50 %, a class and the one it flips into are hardly separable",
 )
 
 

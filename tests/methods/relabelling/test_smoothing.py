@@ -562,3 +562,12 @@ def test_large_features_of_another_graph_lie_in_files_and_are_the_same(
     for name, rows in smoother.apply(x, graph, last="near"):
         torch.testing.assert_close(rows.contiguous(), usual[name], atol=0, rtol=0)
     assert files == [(12, len(x))]  # of "far" alone: "near" is the last
+
+
+@pytest.mark.parametrize(("filled", "is_dense"), [(0.5, False), (0.55, True)])
+def test_features_of_which_more_than_half_are_not_zero_are_standardised(
+    filled: float, is_dense: bool
+) -> None:
+    x = (torch.arange(200).view(20, 10) % 20 < 20 * filled).float()
+    assert float(x.mean()) == pytest.approx(filled)
+    assert (FeatureMap.fit(x, 10).largest is not None) == is_dense
