@@ -15,8 +15,8 @@ Under `honest` networks train on the training labels, a quarter or less of those
 validation labels only to select an epoch; methods without epochs train on both. Under `pool` every
 method gets all of these noisy labels: networks select their epoch by a fifth of them and train on
 the rest. Noise, draws and seeds are the same. All graphs have the paper's learning rate. On
-Computers it is too low for most networks: cross-entropy has 22 % there after 150 epochs on one draw,
-and 64 % with 0.01 instead of 0.001. Mean test accuracy in % over the noisy cells that a method has
+Computers it is too low for most networks: on one draw cross-entropy has 22 % after 150 epochs, and
+64 % with 0.01 instead of 0.001. Mean test accuracy in % over the noisy cells that a method has
 under both protocols, and what it gains:"""
 
 

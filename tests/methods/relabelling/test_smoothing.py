@@ -511,7 +511,7 @@ def test_directions_give_what_scikit_learns_svd_gives(shape: tuple[int, int], sp
     u, sigma, _ = randomized_svd(
         sp.csr_matrix(x.numpy()) if sparse else x.numpy(), 10, transpose=False, random_state=0
     )
-    np.testing.assert_allclose(full(reduce(given, 10)), u * sigma, atol=2e-4)
+    np.testing.assert_allclose(full(reduce(given, 10)), u * sigma, atol=1e-3)
 
 
 def test_neighbours_are_not_held_while_features_are_smoothed(
