@@ -91,6 +91,20 @@ def test_a_replaced_folder_is_never_missing_for_good(
     assert os.listdir(tmp_path) == ["graph"]
 
 
+@pytest.mark.parametrize("when", ["_lock", "sweep"])
+def test_an_interrupt_leaves_no_part_however_early_it_comes(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parts, when, interrupted)
+    for write, given in ((write_folder, a_graph()), (write_json, {})):
+        with pytest.raises(KeyboardInterrupt):
+            write(given, tmp_path / "target")
+        assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["a**b", "a[1]", "**", "*"])
 def test_names_that_look_like_patterns_are_names(name: str, tmp_path: Path) -> None:
     parts.recover(tmp_path / name)

@@ -44,35 +44,43 @@ def new_part(path: Path, *, is_folder: bool = False) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
-    part, lock = _claim(path, is_folder)
+    claimed: list[Path] = []  # known before it is made: an interrupt may come at any moment
+    lock = None
     try:
-        yield part
+        lock = _claim(path, is_folder, claimed)
+        yield claimed[-1]
     except OSError as error:
         if error.filename is None and error.errno is not None:
             error.filename = os.fspath(path)
         raise
     finally:
-        _remove(part)
+        for part in claimed:
+            _remove(part)
         if lock is not None:
             os.close(lock)
 
 
-def _claim(path: Path, is_folder: bool) -> tuple[Path, int | None]:
-    """Return a new locked part, and the descriptor that holds the lock."""
+def _claim(path: Path, is_folder: bool, claimed: list[Path]) -> int | None:
+    """Make a new locked part, the last of `claimed`; return the descriptor that holds the lock."""
     while True:
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        if is_folder:
-            part.mkdir()
-        else:
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        claimed.append(part)
+        try:
+            if is_folder:
+                part.mkdir()
+            else:
+                os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:  # another process's
+            claimed.remove(part)
+            continue
         if fcntl is None:
-            return part, None
+            return None
         try:
             lock = os.open(part, os.O_RDONLY)
         except FileNotFoundError:  # another process swept it away
             continue
         if _lock(lock) is not False and os.fstat(lock).st_nlink:
-            return part, lock
+            return lock
         os.close(lock)
 
 
