@@ -128,7 +128,7 @@ one, nothing is flagged if the models predict the given labels no better than ch
 graph says is pooled with the model's opinion."""
 NOT_EXPLAINED = "*Not explained yet.*"
 ALL_LABELS = "all-labels"  # the protocol of audits and reviews of whole graphs
-OTHER_DRAWS, PRECISION, PICTURES = "confirmation", "precision", "pictures"
+OTHER_DRAWS, PRECISION, PICTURES, REVIEW = "confirmation", "precision", "pictures", "review"
 # studies whose runs must not mix with others'
 APART = (OTHER_DRAWS, PRECISION, OTHER_SETTINGS, PICTURES)
 # what the paper's tables and figures are made from: its own protocol, and one study of the other
@@ -217,7 +217,7 @@ def draw(records: Path, folder: Path) -> list[Path]:
     drawn = []
     for name, picture in FIGURES.items():
         redrawn = picture.study == "paper" and not picture.any_protocol
-        studies = (PICTURES,) if picture.study == PICTURES else COMPARED
+        studies = (picture.study,) if picture.study in (PICTURES, REVIEW) else COMPARED
         sources = [path for path in files if path.stem in studies]
         for protocol in ("paper", "honest") if redrawn else ("paper",):
             try:
