@@ -336,9 +336,7 @@ def test_a_schema_that_is_no_utf8_is_refused(reviews: Reviews) -> None:
     """SQLite quotes it in its message, which Python cannot read then."""
     reviews.close()
     content = reviews.path.read_bytes()
-    broken = content.replace(b"CREATE TABLE", b"CREATE TABLX").replace(
-        b"decisions", b"decision\xff"
-    )
+    broken = content.replace(b"CREATE TABLE", b"CREATE TABLX").replace(b"meta", b"met\xff")
     reviews.path.write_bytes(broken)
     with pytest.raises(EraseError, match="a database of `erase review`"):
         Reviews(reviews.path)
