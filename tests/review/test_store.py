@@ -332,6 +332,16 @@ def test_a_damaged_database_is_refused(damage: str, message: str, reviews: Revie
         Reviews(reviews.path)
 
 
+def test_a_schema_that_is_no_utf8_is_refused(reviews: Reviews) -> None:
+    """SQLite quotes it in its message, which Python cannot read then."""
+    reviews.close()
+    content = reviews.path.read_bytes()
+    broken = content.replace(b"CREATE TABLE", b"CREATE TABLX").replace(b"meta", b"met\xff")
+    reviews.path.write_bytes(broken)
+    with pytest.raises(EraseError, match="a database of `erase review`"):
+        Reviews(reviews.path)
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -79,9 +79,9 @@ def connect(path: str | Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:  # no permission, a full disk, a lock
         connection.close()
         raise _unusable(path, error) from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a message may quote any bytes
         connection.close()
-        if type(error) is not sqlite3.DatabaseError:
+        if type(error) not in (sqlite3.DatabaseError, UnicodeDecodeError):
             raise
         raise EraseError(
             "a database of `erase review`", f"{str(path)!r}, which is none", "Check the path."
