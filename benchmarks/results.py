@@ -290,8 +290,9 @@ def page(evidence: Evidence) -> str:
     before = _flags_before(evidence.of(["detection", "corrected"]))
     parts += ["## Finding wrong labels", before, _section("detection", found, runs)]
     for name in ALL_LABELS_TABLES:
-        if TABLES[name].study in evidence.records:
-            parts.append(_section(name, _build(name, runs, ALL_LABELS), runs, ALL_LABELS))
+        if own := evidence.of([TABLES[name].study]):
+            shown = _runs(own)
+            parts.append(_section(name, _build(name, shown, ALL_LABELS), shown, ALL_LABELS))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
     if any(reviews.values()):
