@@ -91,6 +91,16 @@ def test_comments_docstrings_form_and_other_modules_do_not_count(
         {"nn_layers": FILES["nn/layers.py"].replace("int)", "int = 3)")},
         {"nn_layers": FILES["nn/layers.py"].replace("return n", "return -n")},
         {"nn_layers": FILES["nn/layers.py"].replace("raise EraseError", "n = max")},
+        {
+            "nn_layers": FILES["nn/layers.py"].replace(
+                "        raise", "        n = 2\n        raise"
+            )
+        },
+        {
+            "nn_layers": FILES["nn/layers.py"].replace(
+                "    return", "    else:\n        n = 2\n    return"
+            )
+        },
     ],
 )
 def test_code_counts(changes: dict[str, str], digest_with: Callable[..., str]) -> None:
