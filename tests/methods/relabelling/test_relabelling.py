@@ -427,6 +427,89 @@ def test_one_label_a_class_applies_as_it_was_fitted() -> None:
     np.testing.assert_allclose(found, model.predict_proba(), atol=1e-5)
 
 
+# Frequencies of labels ----------------------------------------------------------------------------
+
+
+def labels_of(given: Data) -> tuple[mixtures.Labels, torch.Tensor, torch.Tensor]:
+    """Return the labels of a graph in three folds, its features, and those of labelled nodes."""
+    task, cpu = NodeTask.from_data(given), torch.device("cpu")
+    nodes = (task.y >= 0).nonzero().squeeze(1)
+    _, features = mixtures.smoothed_features(task, "features", 12, cpu)
+    labels = mixtures.split_labels(task, np.arange(len(nodes)) % 3, seed=0)
+    return labels, features["features"], features["features"][nodes]
+
+
+def one_sided(noise: float = 0.5) -> tuple[Data, Data]:
+    """Return a graph with three classes, and the same with a share of class 0 labelled as 1."""
+    clean = two_communities(classes=3, size=120)
+    transition = np.eye(3)
+    transition[0] = [1 - noise, noise, 0]
+    return clean, corrupt(clean, transition, seed=0, on="train+val")
+
+
+def test_an_even_regression_is_divided_by_the_frequencies_of_labels() -> None:
+    labels, features, _ = labels_of(one_sided()[1])
+    candidates = mixtures.fit_candidates("features", features, labels, rounds=0)
+    assert [c.name[2] for c in candidates] == ["means", "C=1", "C=3", "even"]
+    for model, hidden in enumerate(labels.hidden):
+        counts = np.bincount(labels.given[~hidden], minlength=3) + 1
+        expected = candidates[2].proba(model) / counts
+        expected /= expected.sum(1, keepdims=True)
+        np.testing.assert_allclose(candidates[3].proba(model), expected, atol=1e-5)
+
+
+def test_an_even_regression_counts_where_it_is_better_by_a_log_likelihood_of_three() -> None:
+    names = [("near", 0, "C=3"), ("near", 0, "even"), ("far", 0, "C=3"), ("far", 0, "even")]
+    eye = np.eye(2).tolist()
+    usual = [one_model([0.5, 0.5], eye), one_model([0.1, 0.1], eye)]  # of "near" and "far"
+    for gain, counting in ((2.99, [0, 2]), (3.01, [0, 2, 3])):
+        better = one_model((0.1 * np.exp([gain / 2] * 2)).tolist(), eye)
+        found = mixtures._that_count(names, [usual[0], better, usual[1], better])
+        assert found == counting
+
+
+@pytest.mark.parametrize(("labels", "doubt"), [(10, 3.0), (500, 3.0), (1000, 6.0), (5000, 30.0)])
+def test_an_even_regression_must_be_better_by_more_where_labels_are_many(
+    labels: int, doubt: float
+) -> None:
+    assert mixtures._doubt(labels) == pytest.approx(doubt)
+
+
+def test_an_even_regression_corrects_labels_where_it_is_clearly_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its odds against the other kinds are exp(-doubt) of what they are without doubt."""
+    labels, features, own = labels_of(one_sided()[1])
+    candidates = mixtures.fit_candidates("features", features, labels, rounds=0)
+    rows, targets = Regressions(own), mixtures.as_given(labels, torch.device("cpu"))
+
+    def corrected(doubt: float, kinds: int = 4) -> torch.Tensor:
+        monkeypatch.setattr(mixtures, "_doubt", lambda labels: doubt)
+        return mixtures.reconsider(labels, candidates[:kinds], rows, targets)[-1]
+
+    without, alone = corrected(0.0, kinds=3), corrected(-30.0)
+    torch.testing.assert_close(corrected(np.inf), without, atol=1e-6, rtol=0)
+    odds = []
+    for doubt in (0.0, 3.0):
+        share = float(((corrected(doubt) - without) / (alone - without)).median())
+        odds.append(share / (1 - share))
+    assert odds[1] / odds[0] == pytest.approx(np.exp(-3), rel=0.02)
+
+
+def test_labels_of_one_class_that_are_given_to_another_mislead_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each class has 50 labels at first; some that others are labelled as have 100 later."""
+    clean = load_dataset("debian")
+    given = given_labels(clean, "asymmetric", 0.5, 100, PROTOCOLS["honest"], None, False)
+    model = Relabelling(device="cpu", width=64, rounds=1, folds=3)
+    found, found_kinds = model.fit(given).score(clean), {kind for _, _, kind in model.evidence_}
+    monkeypatch.setattr(mixtures, "_DOUBT", np.inf)
+    without, kinds = model.fit(given).score(clean), {kind for _, _, kind in model.evidence_}
+    assert found_kinds - kinds == {"even"}
+    assert found > without + 0.03
+
+
 # Constants ----------------------------------------------------------------------------------------
 
 
@@ -450,10 +533,10 @@ def test_class_means_are_the_softmax_of_twenty_cosines() -> None:
 def test_the_regressions_have_strengths_one_and_three() -> None:
     """At the optimum of C Σ CE + ½‖W‖², W = C Σ_i h_i (y_i − p_i)ᵀ."""
     mixture, task, _ = mixture_of(noisy(), rounds=0, view="features")
-    assert [c.name[2] for c in mixture.candidates] == ["means", "C=1", "C=3"]
+    assert [c.name[2] for c in mixture.candidates[:3]] == ["means", "C=1", "C=3"]
     nodes = (task.y >= 0).nonzero().squeeze(1)
     hot = torch.eye(3)[task.y[nodes]]
-    for candidate, strength in zip(mixture.candidates[1:], (1.0, 3.0), strict=True):
+    for candidate, strength in zip(mixture.candidates[1:3], (1.0, 3.0), strict=True):
         rows, weight = candidate.features[nodes], candidate.weights[-1]
         excess = hot - (rows @ weight + candidate.intercepts[-1]).softmax(1)
         torch.testing.assert_close(weight, strength * rows.T @ excess, atol=0.1, rtol=0.05)

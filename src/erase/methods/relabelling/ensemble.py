@@ -44,6 +44,9 @@ Name = tuple[str, int, str]  # smoothing, round and kind of a classifier
 _STRENGTHS = (1.0, 3.0)  # C of the two regressions
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _SHARPNESS = 20.0  # of the softmax over cosines with class means
+_EVEN = "even"  # kind: the stronger regression, divided by the frequencies of the labels
+# By how much its log-likelihood must exceed that of the regression itself: at least, and per label.
+_DOUBT, _DOUBT_PER_LABEL = 3.0, 0.006
 # Between rounds a small grid is enough, since only the posterior is used.
 _POWERS, _PRIOR_COUNTS = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
 _INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
@@ -262,7 +265,40 @@ def fit_mixture(
             calibrations.append(_calibrated_on_sample(labels, proba, _PRIOR_COUNTS))
         candidates += fitted
         leave_memory(own)
+    counting = _that_count([candidate.name for candidate in candidates], calibrations)
+    candidates = [candidates[place] for place in counting]
+    calibrations = [calibrations[place] for place in counting]
     return Mixture(labels, candidates, calibrations, mixing_shares(calibrations))
+
+
+def _that_count(names: Sequence[Name], calibrations: Sequence[Calibration]) -> list[int]:
+    """Return which candidates count: an even one only where it is clearly better.
+
+    It is compared with the regression of the same smoothing and round that it was made from.
+    """
+    evidence = {name: _evidence(one) for name, one in zip(names, calibrations, strict=True)}
+    counting = []
+    for place, name in enumerate(names):
+        made_from = (*name[:2], _kind(_STRENGTHS[-1]))
+        doubt = _doubt(len(calibrations[place].likelihood))
+        if name[2] != _EVEN or evidence[name] >= evidence[made_from] + doubt:
+            counting.append(place)
+    return counting
+
+
+def _doubt(labels: int) -> float:
+    """Return by how much an even regression must be better, as log-likelihood of `labels`."""
+    return max(_DOUBT, _DOUBT_PER_LABEL * labels)
+
+
+def _evidence(calibration: Calibration) -> float:
+    """Return the log-likelihood of the labels."""
+    return float(np.log(calibration.likelihood).sum())
+
+
+def _kind(strength: float) -> str:
+    """Return the kind of a regression, for its name."""
+    return f"C={strength:g}"
 
 
 def _calibrated_on_sample(
@@ -395,7 +431,7 @@ class Mixture:
 
     def by_view(self) -> dict[str, NDArray[np.float32]]:
         """Return held-out probabilities [n, K] of the first round's regressions, by smoothing."""
-        kind, labels = f"C={_STRENGTHS[-1]:g}", self.labels
+        kind, labels = _kind(_STRENGTHS[-1]), self.labels
         found = {}
         for candidate in self.candidates:
             if candidate.name[1:] == (0, kind):
@@ -582,7 +618,7 @@ def reconsider(
 
     A classifier's targets do not depend on the labels of the fold that it misses: for each of the
     classifiers, inner folds of the labels that it does see are held out in turn. Of the kinds of
-    classifiers, those count that predict held-out labels well.
+    classifiers, those count that predict held-out labels well; an even one must be clearly better.
 
     Args:
         labels: given labels.
@@ -607,6 +643,7 @@ def reconsider(
         add_up(torch.from_numpy(proba))
         known.append(proba)
     chosen = []
+    even = np.array([candidate.name[2] == _EVEN for candidate in fitted])
     for model, missed in enumerate(labels.hidden):
         seen = ~missed[labels.sample]
         given = labels.given[labels.sample[seen]]
@@ -614,7 +651,9 @@ def reconsider(
             calibrate(given, proba[model, seen], powers=_POWERS, prior_counts=_PRIOR_COUNTS)
             for proba in known
         ]
-        shares = softmax(np.array([float(np.log(one.likelihood).sum()) for one in found]))
+        shares = softmax(
+            [_evidence(one) for one in found] - np.where(even, _doubt(len(given)), 0.0)
+        )
         kept = np.flatnonzero(shares >= _NEGLIGIBLE).tolist()
         chosen.append([(k, found[k], shares[k] / shares[kept].sum()) for k in kept])
     own_given = labels.given[labels.own]
@@ -676,7 +715,7 @@ def _classifiers(
     hidden: NDArray[np.bool_],
     near: Mapping[str, tuple[Tensor, Tensor]],
 ) -> list[Candidate]:
-    """Return the classifiers of a round: class means, and two logistic regressions.
+    """Return the classifiers of a round: class means, and two logistic regressions, one twice.
 
     Args:
         name: smoothing and round.
@@ -690,10 +729,22 @@ def _classifiers(
     candidates = [Candidate((*name, "means"), features, *_class_means(rows, wanted))]
     weaker: tuple[Tensor, Tensor] | None = None
     for strength in _STRENGTHS:
-        kind = f"C={strength:g}"
+        kind = _kind(strength)
         weaker = wanted.solve(strength, near.get(kind, weaker))
         candidates.append(Candidate((*name, kind), features, *weaker))
+    weights, intercepts = candidates[-1].weights, candidates[-1].intercepts
+    even = _without_frequencies(intercepts, wanted)
+    candidates.append(Candidate((*name, _EVEN), features, weights, even))
     return candidates
+
+
+def _without_frequencies(intercepts: Tensor, wanted: Targets) -> Tensor:
+    """Return intercepts [M, 1, K] that divide probabilities by the frequencies of the classes.
+
+    A class into which others are mislabelled has more labels than nodes, so a regression predicts
+    it too often. One label is added to each class.
+    """
+    return intercepts - (wanted.sums[1].mT + 1).log()
 
 
 def _class_means(rows: Regressions, wanted: Targets) -> tuple[Tensor, Tensor]:
