@@ -39,6 +39,7 @@ from erase.data.datasets import DATASETS, DatasetSpec
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy
+from erase.methods.relabelling import smoothing
 from erase.nn.coding import log_ntvr, rate_ntvr
 from graphs import two_communities
 
@@ -591,6 +592,26 @@ def test_the_installed_command_and_its_workers_survive_ten_kills(
     last = installed(str(unbroken.file), *how)
     assert last.wait() == 0
     assert_same(records, unbroken, unbroken.cells)
+
+
+def test_a_graph_is_smoothed_once_for_all_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = []
+
+    def counted(*how: Any) -> Any:
+        fits.append(how)
+        return smooth(*how)
+
+    smooth = smoothing.Smoother._fit
+    monkeypatch.setattr(smoothing.Smoother, "_fit", counted)
+    cells = [cell(method="relabelling", params={}, seed=seed) for seed in range(3)]
+    shared = run_here(tmp_path / "shared.jsonl", cells)
+    assert len(fits) == 1
+    assert smoothing._kept == {}
+    alone = [run_batch(batch(one))[0].record for one in cells]
+    assert len(fits) == 4
+    assert essence(shared) == essence(alone)
 
 
 # --- many processes

@@ -58,11 +58,13 @@ from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import NodeClassifier, build_method, default_params
 from erase.methods.base import resolve_device
+from erase.methods.relabelling.smoothing import keep_features
 from erase.nn.coding import log_ntvr, rate_ntvr
 from erase.training.progress import Progress
 from erase.version import __version__
 
 GPU_BATCH = 50
+_GRAPHS_KEPT = 2  # with their smoothed features, in each process
 _SECONDS_BETWEEN_LOOKS = 0.5  # of a worker, after its parent
 _NOT_IDENTITY = ("seed", "device")
 
@@ -524,7 +526,15 @@ def _run(work: Sequence[Batch], execution: Execution) -> Iterator[list[Result]]:
         return _on_cluster(work, execution.cluster)
     if execution.jobs > 1:
         return _on_processes(work, execution.jobs)
-    return map(run_batch, work)
+    return _here(work)
+
+
+def _here(work: Sequence[Batch]) -> Iterator[list[Result]]:
+    keep_features(_GRAPHS_KEPT)
+    try:
+        yield from map(run_batch, work)
+    finally:
+        keep_features(0)
 
 
 def _on_processes(work: Sequence[Batch], jobs: int) -> Iterator[list[Result]]:
@@ -551,6 +561,7 @@ def _child(batch: Batch) -> Any:
 
 def _run_as_child(batch: Batch, parent: int) -> list[Result]:
     _end_with(parent)
+    keep_features(_GRAPHS_KEPT)
     return run_batch(batch)
 
 

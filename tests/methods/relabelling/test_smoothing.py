@@ -1,7 +1,7 @@
 """Smoothed features against loops and dense float64 matrices; their size, order and new graphs."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from erase.methods.relabelling.smoothing import (
     Smoother,
     Smoothing,
     join,
+    keep_features,
     singular_directions,
 )
 from erase.nn import neighbours, sparse
@@ -571,3 +572,69 @@ def test_features_of_which_more_than_half_are_not_zero_are_standardised(
     x = (torch.arange(200).view(20, 10) % 20 < 20 * filled).float()
     assert float(x.mean()) == pytest.approx(filled)
     assert (FeatureMap.fit(x, 10).largest is not None) == is_dense
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    keep_features(2)
+    yield
+    keep_features(0)
+
+
+def small_graph(weight: Tensor | None = None) -> Graph:
+    return Graph(torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]]), 4, weight=weight)
+
+
+NEAR = {"near": SMOOTHINGS["near"]}
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_graph_that_was_fitted_before_is_not_smoothed_again(sparse: bool) -> None:
+    x = torch.eye(4)
+    x = x.to_sparse_csr() if sparse else x
+    smoother, features = Smoother.fit(x, small_graph(), 3, NEAR)
+    again, same = Smoother.fit(x.clone(), small_graph(), 3, dict(NEAR))
+    assert again is smoother
+    assert same["near"] is features["near"]
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("change", ["value", "place", "edge", "weight", "width", "smoothing"])
+def test_a_graph_that_differs_in_anything_is_smoothed_anew(change: str) -> None:
+    x = torch.eye(4)
+    smoother, _ = Smoother.fit(x.to_sparse_csr(), small_graph(), 3, NEAR)
+    graph, width, how = small_graph(), 3, NEAR
+    if change == "value":
+        x = x * torch.tensor([1.0, 1, 1, 2])
+    if change == "place":
+        x = x[[1, 0, 2, 3]]
+    if change == "edge":
+        graph = Graph(torch.tensor([[0, 0, 1, 3], [1, 3, 0, 0]]), 4)
+    if change == "weight":
+        graph = small_graph(torch.tensor([1.0, 2, 1, 2]))
+    if change == "width":
+        width = 2
+    if change == "smoothing":
+        how = {"near": Smoothing(steps=3, neighbours=0)}
+    assert Smoother.fit(x.to_sparse_csr(), graph, width, how)[0] is not smoother
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_graphs_used_last_are_kept() -> None:
+    first, second, third = (torch.eye(4) * k for k in (1.0, 2.0, 3.0))
+    kept = [Smoother.fit(x, small_graph(), 3, NEAR)[0] for x in (first, second, first)]
+    assert kept[2] is kept[0]
+    Smoother.fit(third, small_graph(), 3, NEAR)  # drops the second
+    assert Smoother.fit(first, small_graph(), 3, NEAR)[0] is kept[0]
+    assert Smoother.fit(second, small_graph(), 3, NEAR)[0] is not kept[1]
+    keep_features(0)
+    assert Smoother.fit(second, small_graph(), 3, NEAR)[0] is not kept[1]
+    assert smoothing._kept == {}
+
+
+def test_nothing_is_kept_unless_asked_for() -> None:
+    x = torch.eye(4)
+    one, other = (Smoother.fit(x, small_graph(), 3, NEAR) for _ in range(2))
+    assert one[1]["near"].data_ptr() != other[1]["near"].data_ptr()
+    assert torch.equal(one[1]["near"], other[1]["near"])

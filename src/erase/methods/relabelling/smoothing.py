@@ -10,6 +10,7 @@ applied to another with the same columns.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -314,7 +315,8 @@ class Smoother:
     ) -> tuple["Smoother", dict[str, Tensor]]:
         """Return the smoother of a graph and its smoothed features [N, d] by name.
 
-        Of several processes each returns the rows of its own nodes, `own_stretch(N)`.
+        Of several processes each returns the rows of its own nodes, `own_stretch(N)`. After
+        :func:`keep_features` several callers get the same tensors, so nobody may write to them.
 
         Args:
             x: [N, F], dense or CSR.
@@ -322,6 +324,21 @@ class Smoother:
             width: d, where F is larger.
             smoothings: by name.
         """
+        if not _most_kept:
+            return cls._fit(x, graph, width, smoothings)
+        key = _content(x, graph, width, smoothings)
+        found = _kept.pop(key, None)
+        if found is None:
+            if len(_kept) == _most_kept:
+                del _kept[next(iter(_kept))]  # the oldest, before memory is needed
+            found = cls._fit(x, graph, width, smoothings)
+        _kept[key] = found
+        return found
+
+    @classmethod
+    def _fit(
+        cls, x: Tensor, graph: Graph, width: int, smoothings: Mapping[str, Smoothing]
+    ) -> tuple["Smoother", dict[str, Tensor]]:
         columns = FeatureMap.fit(x, width)
         means: dict[str, Tensor] = {}
         smoother = cls(columns, smoothings, means)
@@ -378,6 +395,36 @@ class Smoother:
         """Return the smoother whose `tensors` these are, among others."""
         means = {name: tensors[f"mean/{name}"].to(device) for name in smoothings}
         return cls(FeatureMap.of(tensors, device), smoothings, means)
+
+
+_kept: dict[str, tuple[Smoother, dict[str, Tensor]]] = {}  # by `_content`, the latest used last
+_most_kept = 0
+
+
+def keep_features(graphs: int) -> None:
+    """Let later fits to the same graph share its smoothed features; those of few graphs are kept.
+
+    For many fits with other labels, as in `erase bench`.
+
+    Args:
+        graphs: the most that are kept; 0: none, and those that are kept are dropped.
+    """
+    global _most_kept
+    _most_kept = graphs
+    while len(_kept) > graphs:
+        del _kept[next(iter(_kept))]
+
+
+def _content(x: Tensor, graph: Graph, width: int, smoothings: Mapping[str, Smoothing]) -> str:
+    """Return a digest of all that smoothed features are made from."""
+    found = blake2b(repr((x.shape, x.device, graph.num_nodes, width, dict(smoothings))).encode())
+    sparse = x.layout == torch.sparse_csr
+    parts = [x.values(), x.col_indices(), x.crow_indices()] if sparse else [x]
+    parts += [graph.edge_index] if graph.weight is None else [graph.edge_index, graph.weight]
+    for part in parts:
+        found.update(f"{part.dtype}{tuple(part.shape)}".encode())
+        found.update(np.ascontiguousarray(part.cpu().numpy()).data)
+    return found.hexdigest()
 
 
 def _changing_last(smoothings: Mapping[str, Smoothing]) -> dict[str, Smoothing]:
