@@ -13,7 +13,10 @@ from grids import grid
 
 SHOWN = [study for study in STUDIES if study != "smoke"]
 # only when some are here
-LISTED_WITH_RECORDS = ("annotators", "featureless", "inductive", "noises", "review", "witnesses")
+LISTED_WITH_RECORDS = (
+    *("annotators", "annotators-split", "featureless", "inductive", "noises", "review"),
+    "witnesses",
+)
 TF32 = ", TF32 products"
 _STALE = """\
 > Runs of {} here were made in TF32 by a version whose classifier lost digits in it: on

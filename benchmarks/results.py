@@ -61,6 +61,7 @@ OTHER_TABLES = (
     "corrected",
     "detection",
     "inductive",
+    "annotators-split",
     "noises",
     "own",
     "pool",
@@ -289,10 +290,10 @@ def page(evidence: Evidence) -> str:
     found = _build("detection", runs, "honest")
     before = _flags_before(evidence.of(["detection", "corrected"]))
     parts += ["## Finding wrong labels", before, _section("detection", found, runs)]
-    for name in ALL_LABELS_TABLES:
+    for name in (*ALL_LABELS_TABLES, "annotators-split"):
         if own := evidence.of([TABLES[name].study]):
-            shown = _runs(own)
-            parts.append(_section(name, _build(name, shown, ALL_LABELS), shown, ALL_LABELS))
+            shown, protocol = _runs(own), TABLES[name].only_protocol
+            parts.append(_section(name, _build(name, shown, protocol), shown, protocol))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
     if any(reviews.values()):

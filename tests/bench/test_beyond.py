@@ -159,9 +159,10 @@ def test_noise_that_follows_features_is_compared_with_the_best_rivals() -> None:
     values = {"relabelling": 0.8, "smoothed": 0.7, "erase": 0.6, "ce": 0.5}
     cells = STUDIES["noises"].cells()
     assert {cell.noise for cell in cells} == {"annotator", "topology", "confidence", "instance"}
+    assert {cell.rate for cell in cells} == {0.1, 0.3, 0.5}
     table = build("noises", [record(cell, values[cell.method]) for cell in cells])
     assert table.notes[0].startswith(
-        "Mean over 24 noisy cells: relabelling 80.00, the best single rival smoothed features 70.00"
+        "Mean over 72 noisy cells: relabelling 80.00, the best single rival smoothed features 70.00"
     )
     assert [panel["panel"].iloc[0] for panel in table.panels()] == [
         "Cora", "CiteSeer", "PubMed", "computers", "cs", "debian",

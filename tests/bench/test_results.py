@@ -74,6 +74,7 @@ def test_the_same_records_give_the_same_page(evidence: Evidence, evidence_page: 
 WITHOUT_RECORDS = (
     "inductive",
     "annotators",
+    "annotators-split",
     "witnesses",
     "featureless",
     "noises",
