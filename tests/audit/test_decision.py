@@ -17,8 +17,8 @@ from erase.audit.decision import (
     Estimate,
     _calibrated,
     _independent_share,
+    _noise_by_features,
     _rate_interval,
-    _two_opinions,
     agreement,
     contradicted_share,
     decide,
@@ -441,7 +441,7 @@ def test_bad_input_is_refused(
 # Formulas and constants ---------------------------------------------------------------------------
 
 
-def opinions(
+def witnesses_of(
     given: NDArray[np.int64],
     features: Floats | None,
     graph: Floats,
@@ -513,16 +513,16 @@ def test_contradictions_are_counted_by_hand() -> None:
     expected = 40 / 200 - 0.5 * (20 / 200) / 0.5
     hot = np.eye(2)
     both = (hot[features], hot[graph])
-    assert contradicted_share(given, opinions(given, *both)) == pytest.approx(expected)
-    assert contradicted_share(given, opinions(given, *both, 0.5)) == pytest.approx(expected)
-    assert contradicted_share(given, opinions(given, *both, 0.49)) == 0
-    assert contradicted_share(given, opinions(given, None, both[1])) == 0
+    assert contradicted_share(given, witnesses_of(given, *both)) == pytest.approx(expected)
+    assert contradicted_share(given, witnesses_of(given, *both, 0.5)) == pytest.approx(expected)
+    assert contradicted_share(given, witnesses_of(given, *both, 0.49)) == 0
+    assert contradicted_share(given, witnesses_of(given, None, both[1])) == 0
     few = slice(0, 99)
-    assert contradicted_share(given[few], opinions(given, both[0][few], both[1][few])) == 0
+    assert contradicted_share(given[few], witnesses_of(given, both[0][few], both[1][few])) == 0
     few = slice(0, 100)
-    assert contradicted_share(given[few], opinions(given, both[0][few], both[1][few])) == 0.4
+    assert contradicted_share(given[few], witnesses_of(given, both[0][few], both[1][few])) == 0.4
     same = hot[np.zeros(200, int)]  # both always name the same class
-    assert contradicted_share(given, opinions(given, same, same)) == 0
+    assert contradicted_share(given, witnesses_of(given, same, same)) == 0
 
 
 def test_the_bound_on_wrong_labels_has_the_interval_of_the_labels_weight() -> None:
@@ -537,18 +537,18 @@ def test_the_bound_on_wrong_labels_has_the_interval_of_the_labels_weight() -> No
         moved = replace(weight, weight=weight.weight + steps * weight.error)
         posterior = joint_posterior(given, features, graph, moved)
         shares.append(float(1 - posterior[np.arange(400), given].mean()))
-    found = _independent_share(given, opinions(given, features, graph))
+    found = _independent_share(given, witnesses_of(given, features, graph))
     low, high = _rate_interval(shares[1], np.full(50, shares[1]), 400)
     assert shares[0] < low < high < shares[2]  # so that the weight decides
     assert (found.low, found.value, found.high) == pytest.approx(shares)
 
 
-def test_with_two_opinions_the_rate_is_at_least_the_bound() -> None:
+def test_with_noise_by_features_the_rate_is_at_least_the_bound() -> None:
     _, given, features = drawn(200, symmetric(3, 0.1))
     _, _, graph = drawn(200, symmetric(3, 0.1))
     for bound in (0.0, 0.9):
-        model = _two_opinions(
-            given, opinions(given, features, graph), Estimate(bound, bound / 2, 1.0), 0
+        model = _noise_by_features(
+            given, witnesses_of(given, features, graph), Estimate(bound, bound / 2, 1.0), 0
         )[1]
         assert (model.rate.low, model.rate.high) == (bound / 2, 1.0)
         assert (model.rate.value == 0.9) == (bound == 0.9)

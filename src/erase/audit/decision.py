@@ -273,7 +273,7 @@ def _explained(
         model = _noise_by_class(given, proba, calibration, seed)
         found.append((posterior, replace(model, at_least=_smaller(model.at_least, bound))))
     if share > 0:
-        found.append(_two_opinions(given, witnesses, bound, seed))
+        found.append(_noise_by_features(given, witnesses, bound, seed))
     if len(found) == 1:
         return *found[0], noise
     (one, by_class), (two, by_both) = found
@@ -334,7 +334,7 @@ def _unchecked(given: Classes, proba: Floats, rate: Estimate, labels: int) -> Fl
     return posterior
 
 
-def _two_opinions(
+def _noise_by_features(
     given: Classes, witnesses: Witnesses, bound: Estimate, seed: int
 ) -> tuple[Floats, _NoiseModel]:
     """Return posteriors [n, K] for noise that follows the features, and the noise.

@@ -155,16 +155,16 @@ def class_shares(given: Classes, num_classes: int) -> Floats:
     return shares
 
 
-def weigh_label(given: Classes, opinion: Floats, graph: Floats) -> LabelWeight:
-    """Return what a label is worth beside `opinion`, by how well the two predict `graph`.
+def weigh_label(given: Classes, proba: Floats, graph: Floats) -> LabelWeight:
+    """Return how much evidence a label adds to `proba`, by how well the two predict `graph`.
 
     Args:
         given: [n] classes.
-        opinion: [n, K] probabilities that do not use the label.
+        proba: [n, K] probabilities that do not use the label.
         graph: [n, K] probabilities by the neighbours' labels.
     """
-    n, k = opinion.shape
-    logs = log_proba(opinion)
+    n, k = proba.shape
+    logs = log_proba(proba)
     support = graph / class_shares(given, k)
     hot = np.eye(k)[given]
 
@@ -192,17 +192,17 @@ def weigh_label(given: Classes, opinion: Floats, graph: Floats) -> LabelWeight:
     return LabelWeight(float(np.exp(found.x[0])), float(found.x[1]), float(max(variance, 0) ** 0.5))
 
 
-def joint_posterior(given: Classes, opinion: Floats, graph: Floats, weight: LabelWeight) -> Floats:
+def joint_posterior(given: Classes, proba: Floats, graph: Floats, weight: LabelWeight) -> Floats:
     """Return P(true class | features, label, graph) [n, K].
 
     Args:
         given: [n] classes.
-        opinion: [n, K] by features.
+        proba: [n, K] by features.
         graph: [n, K] by neighbours' labels.
         weight: of the label beside the prediction by features.
     """
-    k = opinion.shape[1]
-    logits = weight.power * log_proba(opinion) + weight.weight * np.eye(k)[given]
+    k = proba.shape[1]
+    logits = weight.power * log_proba(proba) + weight.weight * np.eye(k)[given]
     logits = np.log(softmax(logits, axis=1) + 1e-12) + log_proba(graph)
     posterior: Floats = softmax(logits - np.log(class_shares(given, k)), axis=1)
     return posterior

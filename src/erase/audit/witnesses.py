@@ -95,7 +95,7 @@ def gather(
         seed: of the sample that weights the parts.
         device: where to compute.
         views: [n, K] by name of `VIEWS`, what models have found already; the others are fitted.
-        parts: names in `GRAPH_PARTS` that the graph's opinion is made of.
+        parts: names in `GRAPH_PARTS`: what the prediction by the graph is made of.
     """
     nodes = np.flatnonzero(fold >= 0)
     given, own = task.learning_labels.numpy()[nodes], fold[nodes]
@@ -107,12 +107,12 @@ def gather(
             whole = whole_rows(features[name], task.num_nodes)
             rows = whole[torch.from_numpy(nodes).to(device)]
             found[name] = held_out(rows, given, own, task.num_classes, _STRENGTH)
-    opinions: dict[str, Callable[[], Floats]] = {
+    predictions: dict[str, Callable[[], Floats]] = {
         "neighbours": lambda: neighbour_labels(task, nodes, given),
         "propagation": lambda: _propagated(task, nodes, given, own, device),
         "place": lambda: _by_place(task, nodes, given, own, device),
     }
-    graph = [opinions[name]() for name in GRAPH_PARTS if name in parts]
+    graph = [predictions[name]() for name in GRAPH_PARTS if name in parts]
     by_graph = pool(graph, given, seed)
     weights = np.array([weight for name, weight in GRAPH_PARTS.items() if name in parts])
     logs = np.stack([log_proba(part) for part in graph])

@@ -123,8 +123,8 @@ PLAIN_MODEL: Mapping[str, Any] = {MODEL: "smoothed", "folds": FOLDS}
 # No features: for noise that follows them.
 GRAPH_MODEL: Mapping[str, Any] = {MODEL: "label-propagation", "folds": FOLDS}
 FEATURES = "features"  # among a cell's params: whether the graph keeps its features
-LEFT_OUT = "left_out"  # among a cell's params: what the audit's opinion of the graph lacks
-# The parts of the graph's opinion that are left out, by name.
+LEFT_OUT = "left_out"  # among a cell's params: what the prediction by the graph lacks
+# The parts of the prediction by the graph that are left out, by name.
 PARTS_LEFT_OUT: Mapping[str, Collection[str]] = {
     "nothing": (),
     "labels": ("neighbours", "propagation"),
@@ -181,7 +181,7 @@ class DetectionSetup:
         max_false_alarms: the expected share of right labels that the audit may flag; its rivals
             have no such limit.
         features: whether the graph keeps its features; False: edges and labels alone.
-        left_out: a name in `PARTS_LEFT_OUT`, what the audit's opinion of the graph lacks.
+        left_out: a name in `PARTS_LEFT_OUT`, what the prediction by the graph lacks.
     """
 
     model: Cell
@@ -223,7 +223,7 @@ class DetectionSetup:
         return bare
 
     def witnesses(self, task: NodeTask, out_of_fold: OutOfFold, seed: int) -> Witnesses | None:
-        """Return the audit's witnesses but for what is left out; None where nothing remains."""
+        """Return the separate predictions without what is left out; None where none remains."""
         parts = GRAPH_PARTS.keys() - PARTS_LEFT_OUT[self.left_out]
         if not parts:
             return None

@@ -447,10 +447,10 @@ def one_sided(noise: float = 0.5) -> tuple[Data, Data]:
     return clean, corrupt(clean, transition, seed=0, on="train+val")
 
 
-def test_an_even_regression_is_divided_by_the_frequencies_of_labels() -> None:
+def test_a_balanced_regression_is_divided_by_the_frequencies_of_labels() -> None:
     labels, features, _ = labels_of(one_sided()[1])
     candidates = mixtures.fit_candidates("features", features, labels, rounds=0)
-    assert [c.name[2] for c in candidates] == ["means", "C=1", "C=3", "even"]
+    assert [c.name[2] for c in candidates] == ["means", "C=1", "C=3", "balanced"]
     for model, hidden in enumerate(labels.hidden):
         counts = np.bincount(labels.given[~hidden], minlength=3) + 1
         expected = candidates[2].proba(model) / counts
@@ -458,40 +458,40 @@ def test_an_even_regression_is_divided_by_the_frequencies_of_labels() -> None:
         np.testing.assert_allclose(candidates[3].proba(model), expected, atol=1e-5)
 
 
-def test_an_even_regression_counts_where_it_is_better_by_a_log_likelihood_of_three() -> None:
-    names = [("near", 0, "C=3"), ("near", 0, "even"), ("far", 0, "C=3"), ("far", 0, "even")]
+def test_a_balanced_regression_counts_where_it_is_better_by_a_log_likelihood_of_three() -> None:
+    names = [("near", 0, "C=3"), ("near", 0, "balanced"), ("far", 0, "C=3"), ("far", 0, "balanced")]
     eye = np.eye(2).tolist()
     usual = [one_model([0.5, 0.5], eye), one_model([0.1, 0.1], eye)]  # of "near" and "far"
     for gain, counting in ((2.99, [0, 2]), (3.01, [0, 2, 3])):
         better = one_model((0.1 * np.exp([gain / 2] * 2)).tolist(), eye)
-        found = mixtures._that_count(names, [usual[0], better, usual[1], better])
+        found = mixtures._kept(names, [usual[0], better, usual[1], better])
         assert found == counting
 
 
-@pytest.mark.parametrize(("labels", "doubt"), [(10, 3.0), (500, 3.0), (1000, 6.0), (5000, 30.0)])
-def test_an_even_regression_must_be_better_by_more_where_labels_are_many(
-    labels: int, doubt: float
+@pytest.mark.parametrize(("labels", "margin"), [(10, 3.0), (500, 3.0), (1000, 6.0), (5000, 30.0)])
+def test_a_balanced_regression_must_be_better_by_more_where_labels_are_many(
+    labels: int, margin: float
 ) -> None:
-    assert mixtures._doubt(labels) == pytest.approx(doubt)
+    assert mixtures._margin(labels) == pytest.approx(margin)
 
 
-def test_an_even_regression_corrects_labels_where_it_is_clearly_better(
+def test_a_balanced_regression_corrects_labels_where_it_is_clearly_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its odds against the other kinds are exp(-doubt) of what they are without doubt."""
+    """Its odds against the other kinds are exp(-margin) of what they are without a margin."""
     labels, features, own = labels_of(one_sided()[1])
     candidates = mixtures.fit_candidates("features", features, labels, rounds=0)
     rows, targets = Regressions(own), mixtures.as_given(labels, torch.device("cpu"))
 
-    def corrected(doubt: float, kinds: int = 4) -> torch.Tensor:
-        monkeypatch.setattr(mixtures, "_doubt", lambda labels: doubt)
+    def corrected(margin: float, kinds: int = 4) -> torch.Tensor:
+        monkeypatch.setattr(mixtures, "_margin", lambda labels: margin)
         return mixtures.reconsider(labels, candidates[:kinds], rows, targets)[-1]
 
     without, alone = corrected(0.0, kinds=3), corrected(-30.0)
     torch.testing.assert_close(corrected(np.inf), without, atol=1e-6, rtol=0)
     odds = []
-    for doubt in (0.0, 3.0):
-        share = float(((corrected(doubt) - without) / (alone - without)).median())
+    for margin in (0.0, 3.0):
+        share = float(((corrected(margin) - without) / (alone - without)).median())
         odds.append(share / (1 - share))
     assert odds[1] / odds[0] == pytest.approx(np.exp(-3), rel=0.02)
 
@@ -504,9 +504,9 @@ def test_labels_of_one_class_that_are_given_to_another_mislead_less(
     given = given_labels(clean, "asymmetric", 0.5, 100, PROTOCOLS["honest"], None, False)
     model = Relabelling(device="cpu", width=64, rounds=1, folds=3)
     found, found_kinds = model.fit(given).score(clean), {kind for _, _, kind in model.evidence_}
-    monkeypatch.setattr(mixtures, "_DOUBT", np.inf)
+    monkeypatch.setattr(mixtures, "_MARGIN", np.inf)
     without, kinds = model.fit(given).score(clean), {kind for _, _, kind in model.evidence_}
-    assert found_kinds - kinds == {"even"}
+    assert found_kinds - kinds == {"balanced"}
     assert found > without + 0.03
 
 

@@ -44,9 +44,9 @@ Name = tuple[str, int, str]  # smoothing, round and kind of a classifier
 _STRENGTHS = (1.0, 3.0)  # C of the two regressions
 _ABSENT = 1e-3  # a class with less than that of all targets has no example
 _SHARPNESS = 20.0  # of the softmax over cosines with class means
-_EVEN = "even"  # kind: the stronger regression, divided by the frequencies of the labels
+_BALANCED = "balanced"  # kind: the stronger regression, divided by the frequencies of the labels
 # By how much its log-likelihood must exceed that of the regression itself: at least, and per label.
-_DOUBT, _DOUBT_PER_LABEL = 3.0, 0.006
+_MARGIN, _MARGIN_PER_LABEL = 3.0, 0.006
 # Between rounds a small grid is enough, since only the posterior is used.
 _POWERS, _PRIOR_COUNTS = (0.5, 1.0, 2.0, 4.0, 8.0), (5.0,)
 _INNER_FOLDS, _INNER_FOLDS_OF_MANY = 5, 2
@@ -265,30 +265,30 @@ def fit_mixture(
             calibrations.append(_calibrated_on_sample(labels, proba, _PRIOR_COUNTS))
         candidates += fitted
         leave_memory(own)
-    counting = _that_count([candidate.name for candidate in candidates], calibrations)
-    candidates = [candidates[place] for place in counting]
-    calibrations = [calibrations[place] for place in counting]
+    kept = _kept([candidate.name for candidate in candidates], calibrations)
+    candidates = [candidates[place] for place in kept]
+    calibrations = [calibrations[place] for place in kept]
     return Mixture(labels, candidates, calibrations, mixing_shares(calibrations))
 
 
-def _that_count(names: Sequence[Name], calibrations: Sequence[Calibration]) -> list[int]:
-    """Return which candidates count: an even one only where it is clearly better.
+def _kept(names: Sequence[Name], calibrations: Sequence[Calibration]) -> list[int]:
+    """Return the places of the candidates to keep: a balanced one only if it is clearly better.
 
     It is compared with the regression of the same smoothing and round that it was made from.
     """
     evidence = {name: _evidence(one) for name, one in zip(names, calibrations, strict=True)}
-    counting = []
+    kept = []
     for place, name in enumerate(names):
         made_from = (*name[:2], _kind(_STRENGTHS[-1]))
-        doubt = _doubt(len(calibrations[place].likelihood))
-        if name[2] != _EVEN or evidence[name] >= evidence[made_from] + doubt:
-            counting.append(place)
-    return counting
+        margin = _margin(len(calibrations[place].likelihood))
+        if name[2] != _BALANCED or evidence[name] >= evidence[made_from] + margin:
+            kept.append(place)
+    return kept
 
 
-def _doubt(labels: int) -> float:
-    """Return by how much an even regression must be better, as log-likelihood of `labels`."""
-    return max(_DOUBT, _DOUBT_PER_LABEL * labels)
+def _margin(labels: int) -> float:
+    """Return by how much a balanced regression must be better, as log-likelihood of `labels`."""
+    return max(_MARGIN, _MARGIN_PER_LABEL * labels)
 
 
 def _evidence(calibration: Calibration) -> float:
@@ -618,7 +618,8 @@ def reconsider(
 
     A classifier's targets do not depend on the labels of the fold that it misses: for each of the
     classifiers, inner folds of the labels that it does see are held out in turn. Of the kinds of
-    classifiers, those count that predict held-out labels well; an even one must be clearly better.
+    classifiers, those count that predict held-out labels well; a balanced one must be clearly
+    better.
 
     Args:
         labels: given labels.
@@ -643,7 +644,7 @@ def reconsider(
         add_up(torch.from_numpy(proba))
         known.append(proba)
     chosen = []
-    even = np.array([candidate.name[2] == _EVEN for candidate in fitted])
+    balanced = np.array([candidate.name[2] == _BALANCED for candidate in fitted])
     for model, missed in enumerate(labels.hidden):
         seen = ~missed[labels.sample]
         given = labels.given[labels.sample[seen]]
@@ -652,7 +653,7 @@ def reconsider(
             for proba in known
         ]
         shares = softmax(
-            [_evidence(one) for one in found] - np.where(even, _doubt(len(given)), 0.0)
+            [_evidence(one) for one in found] - np.where(balanced, _margin(len(given)), 0.0)
         )
         kept = np.flatnonzero(shares >= _NEGLIGIBLE).tolist()
         chosen.append([(k, found[k], shares[k] / shares[kept].sum()) for k in kept])
@@ -715,7 +716,7 @@ def _classifiers(
     hidden: NDArray[np.bool_],
     near: Mapping[str, tuple[Tensor, Tensor]],
 ) -> list[Candidate]:
-    """Return the classifiers of a round: class means, and two logistic regressions, one twice.
+    """Return the classifiers of a round: class means, two logistic regressions, and a balanced one.
 
     Args:
         name: smoothing and round.
@@ -733,8 +734,8 @@ def _classifiers(
         weaker = wanted.solve(strength, near.get(kind, weaker))
         candidates.append(Candidate((*name, kind), features, *weaker))
     weights, intercepts = candidates[-1].weights, candidates[-1].intercepts
-    even = _without_frequencies(intercepts, wanted)
-    candidates.append(Candidate((*name, _EVEN), features, weights, even))
+    balanced = _without_frequencies(intercepts, wanted)
+    candidates.append(Candidate((*name, _BALANCED), features, weights, balanced))
     return candidates
 
 

@@ -23,10 +23,10 @@ Classes = NDArray[np.int64]
 
 # Chosen on Cora and CiteSeer, draws 100 to 102 of annotator noise at 30 %.
 _WIDTH = 128  # leading directions of the smoothed features
-_OF_FEATURES, _OF_OPINIONS, _OF_LABEL = 3.0, 2.0, 1.5  # scales of the parts of z
+_OF_FEATURES, _OF_PREDICTIONS, _OF_LABEL = 3.0, 2.0, 1.5  # scales of the parts of z
 _START = 0.4  # w₁ and w₂ without trusted labels
 # Standard deviations of the prior: of w, b, c and B.
-_OPINION, _LABEL, _CLASS, _ROW = 0.4, 1.0, 0.7, 3.0**0.5
+_PREDICTION, _LABEL, _CLASS, _ROW = 0.4, 1.0, 0.7, 3.0**0.5
 _SMALLEST = 1e-4  # probability: a prediction that excludes a class is not final
 
 
@@ -66,22 +66,22 @@ class Evidence:
         """Return z [n, D + 3K]."""
         x = self.features[:, :_WIDTH].astype(np.float64)
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9)
-        opinions = _OF_OPINIONS * np.hstack([self.smoothed, self.graph])
-        return np.hstack([_OF_FEATURES * x, opinions, _OF_LABEL * self.label()])
+        predictions = _OF_PREDICTIONS * np.hstack([self.smoothed, self.graph])
+        return np.hstack([_OF_FEATURES * x, predictions, _OF_LABEL * self.label()])
 
 
 @dataclass(frozen=True, eq=False)
 class TrustedModel:
     """The weights w [2], b, c [K] and B [D + 3K, K]."""
 
-    opinions: Floats
+    predictions: Floats
     label: float
     classes: Floats
     row: Floats
 
     def proba(self, evidence: Evidence) -> Floats:
         """Return P(k | node) [n, K]."""
-        logits = np.tensordot(self.opinions, evidence.logs(), 1) + self.label * evidence.label()
+        logits = np.tensordot(self.predictions, evidence.logs(), 1) + self.label * evidence.label()
         proba: Floats = softmax(logits + self.classes + evidence.row() @ self.row, axis=1)
         return proba
 
@@ -98,7 +98,7 @@ def fit_trusted(evidence: Evidence, trusted: Classes) -> TrustedModel:
     rows, hot = np.arange(m), np.eye(k)[trusted]
     sizes = np.cumsum([count, 1, k])
     start = np.concatenate([np.full(count, _START), np.zeros(1 + k + width * k)])
-    spread = np.repeat([_OPINION, _LABEL, _CLASS, _ROW], [count, 1, k, width * k])
+    spread = np.repeat([_PREDICTION, _LABEL, _CLASS, _ROW], [count, 1, k, width * k])
 
     def loss(steps: Floats) -> tuple[float, Floats]:
         w, b, c, flat = np.split(start + spread * steps, sizes)
