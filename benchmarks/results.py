@@ -125,8 +125,8 @@ ten seeds. `--precision tf32` lets a GPU round the factors of the encoder's forw
 matrices, cosines, solves, the classifier and all gradients stay in float32."""
 FLAGS_BEFORE = """\
 Some audits predate the present rules ({}): a label is not flagged if its class is the most probable
-one, nothing is flagged if the models predict the given labels no better than chance, and what the
-graph says is pooled with the model's opinion."""
+one, nothing is flagged if the models predict the given labels no better than chance, and the
+prediction by the graph is combined with that of the model."""
 NOT_EXPLAINED = "*Not explained yet.*"
 ALL_LABELS = "all-labels"  # the protocol of audits and reviews of whole graphs
 OTHER_DRAWS, PRECISION, PICTURES, REVIEW = "confirmation", "precision", "pictures", "review"

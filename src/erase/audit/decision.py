@@ -664,7 +664,9 @@ def _checked(given: Classes, proba: Floats, max_false_alarms: float) -> tuple[Cl
         raise no_shared_class(len(given))
     if not np.isfinite(proba).all() or (proba < 0).any() or not (proba.sum(1) > 0).all():
         raise EraseError(
-            "probabilities", "a row that is not", "Pass rows of numbers ≥ 0 that sum to 1."
+            "rows of probabilities",
+            "a row with a negative or infinite number, or with zeros only",
+            "Pass rows of numbers ≥ 0 that sum to 1.",
         )
     if not 0 <= max_false_alarms <= 1:
         raise EraseError(

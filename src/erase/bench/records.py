@@ -200,7 +200,7 @@ def check_regular(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise EraseError(
             "a regular file to add to",
-            f"{str(path)!r}, which is something else",
+            f"{str(path)!r}, which is a folder, a device or a pipe",
             "Choose another name with --out.",
         )
 

@@ -430,7 +430,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _owned(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; mend what a killed one left of Optuna's journal."""
+    """Hold the folder for this process; repair what a killed one left in Optuna's journal."""
     path = folder / JOURNAL
     check_regular(path)
     refusal = EraseError(

@@ -52,12 +52,12 @@ def run_study(
             "Most cells to train together.", f"1 on a CPU, {default('GPU batch')} on a GPU"
         ),
     ] = None,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Run cells that failed once more.")
-    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed cells again.")] = False,
     renew: Annotated[
         bool,
-        typer.Option("--renew", help="Run cells again whose record was made by other code."),
+        typer.Option(
+            "--renew", help="Run cells again whose code has changed since their record was made."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be run, and stop.")

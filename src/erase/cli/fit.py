@@ -105,9 +105,9 @@ def fit_method(
 
     Writes predictions.csv, embeddings.npy, model.safetensors, summary.json and, of a method with
     epochs, history.csv. In predictions.csv, use the column predicted for new and unlabelled nodes,
-    and corrected for labelled ones: it takes the given label into account. Started by torchrun,
-    several processes train one model, of a method with batch_size, or of relabelling, smoothed or
-    label-propagation; the first one writes and prints.
+    and corrected for labelled ones: it takes the given label into account. Under torchrun several
+    processes train one model; this needs a method with batch_size, or relabelling, smoothed or
+    label-propagation. The first process writes and prints.
     """
     options.set_arithmetic(precision, deterministic)
     with starting():

@@ -292,7 +292,9 @@ def _saved_audit(path: Path, data: "Data", *, asked: bool) -> "Audit | None":
         return found
     if asked:
         raise EraseError(
-            "an audit of this graph", f"{str(path)!r}, of another one", "Leave out --audit."
+            "an audit of this graph",
+            f"{str(path)!r}, the audit of another graph",
+            "Leave out --audit.",
         )
     return None
 

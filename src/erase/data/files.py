@@ -94,7 +94,9 @@ def atomic_write(path: StrPath, mode: str = "w") -> Iterator[IO[Any]]:
     path = Path(os.path.realpath(output_path(path)))  # a link stays, and its target is replaced
     if path.exists() and not path.is_file():
         raise EraseError(
-            "a file to write", f"{str(path)!r}, which is something else", "Choose another name."
+            "a file to write",
+            f"{str(path)!r}, which is a folder, a device or a pipe",
+            "Choose another name.",
         )
     # half of a surrogate pair, as in names of files, is written as its escape
     text = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}

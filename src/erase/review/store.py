@@ -85,7 +85,7 @@ class Reviews:
     """Decisions about labels, kept in a file: who decided what, when and why.
 
     A reviewer's latest decision on a node counts. A node is trusted where more than half of the
-    reviewers who decided on it chose the same class; a tie stays untrusted until somebody settles
+    reviewers who chose a class for it chose the same one; a tie stays untrusted until somebody settles
     it. Several threads may use one object, and several processes one file.
 
     Args:
@@ -99,7 +99,9 @@ class Reviews:
         self.path = output_path(path)
         if self.path.exists() and not self.path.is_file():
             raise EraseError(
-                "a file of decisions", f"{str(path)!r}, which is something else", "Check the path."
+                "a file of decisions",
+                f"{str(path)!r}, which is a folder, a device or a pipe",
+                "Check the path.",
             )
         self._lock = threading.RLock()
         self._version = -1
@@ -283,7 +285,7 @@ class Reviews:
             return dict(Counter(by for votes in self.votes().values() for by in votes))
 
     def consensus(self) -> dict[int, str]:
-        """Return the class that more than half of the reviewers of a node chose, where there is."""
+        """Return, by node, the class that more than half of those who chose one agree on."""
         with self._lock:
             settled = ((node, majority(votes)) for node, votes in self.votes().items())
             return {node: label for node, label in settled if label is not None}
