@@ -678,7 +678,7 @@ def _confirmation(table: Table | None) -> str:
         return ""
     confirm = "confirm" if lead.ours >= lead.theirs else "contradict"
     return (
-        f"New draws of the noise, made after all choices were fixed, {confirm} that relabelling is "
+        f"Ten draws of the noise on which nothing was chosen {confirm} that relabelling is "
         f"ahead: its mean over {lead.noisy} noisy cells is {fixed(lead.ours, 1)} %, that of "
         f"{lead.rival} {fixed(lead.theirs, 1)} %{_of_erase(lead)}; it is ahead in {lead.ahead} of "
         f"{lead.cells} cells."

@@ -174,9 +174,9 @@ def decide(
     no part in the agreement, in T, nor in the noise rate. Cost: linear in n.
 
     With witnesses, `proba` is pooled with the prediction by the graph. Where mistakes follow the
-    features (:mod:`erase.audit.feature_noise`), features and graph are two predictions that do not
-    use the label, and decide what the label is worth. Where they may, the decision is the mean of
-    both, weighted by the probability that they do.
+    features (:mod:`erase.audit.feature_noise`), the labels around the node count in full, smoothed
+    features and the given label by half (:func:`erase.audit.feature_noise.level_posterior`). Where
+    they may, the decision is the mean of both, weighted by the probability that they do.
 
     Args:
         given: [n] classes 0 … K−1.

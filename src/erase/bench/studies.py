@@ -287,7 +287,7 @@ STUDIES: dict[str, Study] = {
         ),
     ),
     "confirmation": Study(
-        "relabelling and its two best rivals on ten new draws, made after all choices were fixed",
+        "relabelling and its two best rivals on ten draws on which nothing was chosen",
         (
             Grid(CITATION_GRAPHS, BOTH, (0.1, 0.3, 0.5), BEST, range(10, 20), ("honest",)),
             Grid(("debian", "computers", "cs"), BOTH, (0.3,), BEST, range(10, 20), ("honest",)),

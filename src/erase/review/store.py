@@ -85,8 +85,8 @@ class Reviews:
     """Decisions about labels, kept in a file: who decided what, when and why.
 
     A reviewer's latest decision on a node counts. A node is trusted where more than half of the
-    reviewers who chose a class for it chose the same one; a tie stays untrusted until somebody settles
-    it. Several threads may use one object, and several processes one file.
+    reviewers who chose a class for it chose the same one; a tie stays untrusted until somebody
+    settles it. Several threads may use one object, and several processes one file.
 
     Args:
         path: the database, made where it is missing; or a CSV file of decisions or labels that

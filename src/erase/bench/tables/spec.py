@@ -835,7 +835,7 @@ TABLES: dict[str, TableSpec] = {
         only_protocol="honest",
         claims=beyond_claims,
         notes=(
-            "These draws were run once, after all choices were fixed. Confidence is the largest "
+            "Nothing was chosen on these draws. Confidence is the largest "
             "probability of a test node; nodes are put into ten bins by it, and the distances of "
             "the bins' means are averaged over nodes.",
         ),

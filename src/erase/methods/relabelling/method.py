@@ -40,7 +40,8 @@ class Relabelling(NodeClassifier):
 
     1. Smooth the features over the graph in three ways: not at all, a little, and far
        (:mod:`erase.methods.relabelling.smoothing`); edge weights are used. On each, fit simple
-       classifiers (class means, two logistic regressions) to the given labels.
+       classifiers (class means, two logistic regressions, and one of these without the frequencies
+       of the labels) to the given labels.
     2. Predict every label by classifiers that were fitted without it. Compared with the given
        labels, these predictions show how often class k is labelled g: the transition matrix T
        (:mod:`erase.methods.relabelling.noise_model`).
@@ -157,7 +158,11 @@ class Relabelling(NodeClassifier):
 
     @property
     def evidence_(self) -> dict[tuple[str, int, str], float]:
-        """Weight of each classifier in the mixture, by smoothing, round and kind."""
+        """Weight of each classifier in the mixture, by smoothing, round and kind.
+
+        Kinds are "means" (of classes), "C=1" and "C=3" (logistic regressions), and "balanced": the
+        latter without the frequencies of the labels, where that is clearly better.
+        """
         prefix = "evidence/"
         found = {}
         for name, value in self._fitted().weights.items():
