@@ -6,7 +6,7 @@ from functools import cache
 
 from erase.bench.digests import code_of
 from erase.bench.names import dataset_label
-from erase.bench.records import Cell, Record
+from erase.bench.records import Cell, Record, described
 from erase.bench.studies import STUDIES
 from erase.bench.tables.build import NOT_HERE
 from grids import grid
@@ -103,7 +103,7 @@ def _listed(missing: Iterable[Cell]) -> str:
     """Return what cells are about: methods with their changes, datasets, how many of them."""
     places: dict[str, Counter[str]] = {}
     for cell in missing:
-        what = " ".join([cell.method, *(f"{name}={value}" for name, value in cell.params.items())])
+        what = described(cell.method, cell.params)
         places.setdefault(what, Counter())[dataset_label(cell.dataset)] += 1
     return "; ".join(
         f"{what} on {', '.join(datasets)} ({datasets.total()})" for what, datasets in places.items()

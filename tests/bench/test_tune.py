@@ -688,4 +688,4 @@ def test_the_journal_of_a_search_is_a_regular_file(
     os.mkfifo(tmp_path / "out" / "journal.log")
     words = [str(tmp_path / "g.npz"), "--method", "ce", "--trials", "1"]
     assert main(["tune", *words, "--out", str(tmp_path / "out")]) == 2
-    assert "journal.log', which is something else" in capsys.readouterr().err
+    assert "journal.log', which is a folder, a device or a pipe" in capsys.readouterr().err

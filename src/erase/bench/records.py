@@ -72,13 +72,19 @@ class Cell:
     def __str__(self) -> str:
         """Return the cell in words."""
         kept = {} if self.labels_per_class is None else {"labels_per_class": self.labels_per_class}
-        params = {
-            _SHOWN_AS.get(name, name): value for name, value in {**self.params, **kept}.items()
-        }
-        changes = [f"{name}={value}" for name, value in params.items()]
+        what = described(self.method, {**self.params, **kept})
         noise = "none" if self.noise == "none" else f"{self.noise} {self.rate:g}"
-        what = " ".join([self.method, *changes])
         return f"{what} on {self.dataset}, {noise}, {self.protocol}, seed {self.seed}"
+
+
+def described(method: str, params: Mapping[str, Any]) -> str:
+    """Return a method with its changes, as text.
+
+    >>> described("audit", {"judge": "ce", "folds": 5})
+    'audit model=ce folds=5'
+    """
+    changes = [f"{_SHOWN_AS.get(name, name)}={value}" for name, value in params.items()]
+    return " ".join([method, *changes])
 
 
 @dataclass(frozen=True)
