@@ -292,8 +292,8 @@ def page(evidence: Evidence) -> str:
     parts += ["## Finding wrong labels", before, _section("detection", found, runs)]
     for name in (*ALL_LABELS_TABLES, "annotators-split"):
         if own := evidence.of([TABLES[name].study]):
-            shown, protocol = _runs(own), TABLES[name].only_protocol
-            parts.append(_section(name, _build(name, shown, protocol), shown, protocol))
+            shown, its = _runs(own), TABLES[name].only_protocol or ALL_LABELS
+            parts.append(_section(name, _build(name, shown, its), shown, its))
     parts.append(_section("corrected", _build("corrected", runs, "honest"), runs))
     reviews = {name: _build(name, runs, ALL_LABELS) for name in REVIEW_TABLES}
     if any(reviews.values()):

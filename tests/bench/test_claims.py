@@ -116,7 +116,7 @@ CLAIMS: dict[str, Callable[[], Values]] = {
 # numbers that nobody measured: versions, settings, a property of the noise
 NOT_MEASURED = (
     "Python ≥ 3.11",
-    "-1, an empty cell or NaN",
+    "-1, empty or NaN",
     "With asymmetric noise of 50 %, a class and the one it flips into are hardly separable",
 )
 
