@@ -279,5 +279,7 @@ def test_a_file_that_takes_little_at_a_time_gets_all(tmp_path: Path) -> None:
 def test_records_are_not_added_to_a_pipe_or_a_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(EraseError, match=r"a regular file to add to; got .*a folder, a device or a pipe"):
+        with pytest.raises(
+            EraseError, match=r"a regular file to add to; got .*a folder, a device or a pipe"
+        ):
             Journal(path)
