@@ -187,7 +187,7 @@ def fit_method(
             output.notes(task.notes)
             shown = task.notes
             if clean:
-                found = _audited(task, graph, seed, device, out, output)
+                found = _audited(task, graph, tables, seed, device, out, output)
                 task, shown = NodeTask.of(found.clean_graph(given)), found.notes
             task = model.read(task)
             output.notes(note for note in task.notes if note not in shown)
@@ -292,7 +292,13 @@ def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) ->
 
 
 def _audited(
-    task: "NodeTask", graph: str, seed: int, device: str, out: Path, output: Output
+    task: "NodeTask",
+    graph: str,
+    tables: dict[str, Any],
+    seed: int,
+    device: str,
+    out: Path,
+    output: Output,
 ) -> "Audit":
     """Return the audit that corrects the labels of a task, and write its files."""
     from erase.audit import DEFAULT_METHOD, audit, audit_params
@@ -303,7 +309,7 @@ def _audited(
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
     found = audit(task, method=model, seed=seed, progress=not output.quiet)
-    found = replace(found, settings={"graph": graph, **found.settings})
+    found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
     found.save(out / "audit")
     if not found.decision.agreement.is_informative:
         raise EraseError(

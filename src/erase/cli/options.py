@@ -14,6 +14,7 @@ import typer
 
 from erase.cli.catalogue import entries, names
 from erase.cli.startup import import_without, starting
+from erase.display import table_words
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
@@ -216,19 +217,6 @@ def _columns(text: str) -> list[str]:
         raise EraseError(
             "names of columns with commas between them", repr(text), "Quote a name with a new line."
         ) from None
-
-
-def table_words(tables: Mapping[str, Any]) -> list[str]:
-    """Return options on tables as words of a command line."""
-    words = []
-    for name, value in tables.items():
-        words.append(f"--{name.replace('_', '-')}")
-        if isinstance(value, list):
-            quoted = (f'"{each}"' if "," in each else each for each in value)
-            words.append(",".join(quoted))
-        elif value is not True:
-            words.append(value)
-    return words
 
 
 def set_arithmetic(precision: str, deterministic: bool) -> None:

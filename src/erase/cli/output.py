@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from erase.display import count_of
+
 if TYPE_CHECKING:
     from erase.audit import Audit
 
@@ -108,6 +110,15 @@ _SCORES = {
 }
 
 
+def labels_are(count: int, which: str = "") -> str:
+    """Return a number of labels as the subject of a sentence.
+
+    >>> labels_are(1), labels_are(1200, "of shop ")
+    ('1 label is', '1,200 labels of shop are')
+    """
+    return f"{count_of(count, 'label')} {which}{'is' if count == 1 else 'are'}"
+
+
 def score_table(scores: Mapping[str, Mapping[str, float]]) -> str:
     """Return the scores of each method as a table of percentages."""
     shown = [key for key in _SCORES if any(key in row for row in scores.values())]
@@ -133,7 +144,10 @@ def audit_text(found: "Audit") -> str:
     from erase.audit.statements import agreement_sentence, false_alarms, wrong_share_sentences
 
     summary = found.summary()
-    known = wrong_share_sentences(found.decision, found.settings.get("graph"))
+    settings = found.settings
+    known = wrong_share_sentences(
+        found.decision, settings.get("graph"), settings.get("tables") or {}
+    )
     labels = f"{summary['labels']} given labels of {summary['nodes']} nodes"
     if "trusted" in summary:
         labels += f", {summary['trusted']} of them beside a trusted one"
@@ -144,11 +158,12 @@ def audit_text(found: "Audit") -> str:
         )
         return "\n".join([*lines, *known])
     lines += known
-    if not summary["flagged"]:
-        return "\n".join([*lines, "None is flagged."])
+    flagged = summary["flagged"]
+    if not flagged:
+        return "\n".join([*lines, "No label is suspicious enough to be flagged."])
     lines.append(
-        f"{summary['flagged']} are flagged: {summary['wrong']} with another label to suggest, "
-        f"{summary['cannot_tell']} where one can't tell; "
+        f"{flagged} {'is' if flagged == 1 else 'are'} flagged: {summary['wrong']} with another "
+        f"label to suggest, {summary['cannot_tell']} where one can't tell; "
         f"{false_alarms(found.decision)} of these alarms are expected to be false."
     )
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """``erase review``."""
 
 import os
+import shlex
 import webbrowser
 from pathlib import Path
 from threading import Event
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output
+from erase.cli.output import Output, labels_are
 from erase.cli.startup import starting
+from erase.display import review_command
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ def review_labels(
                 output.message(f"The results are in {export}.")
             if write_back is not None:
                 count = _write_back(reviews, data, graph, write_back, tables)
-                output.message(f"{count} labels are corrected in {write_back}.")
+                output.message(f"{labels_are(count)} corrected in {write_back}.")
         return
     _check_access(host, token)
     need_server()
@@ -162,6 +164,7 @@ def review_labels(
             by=by,
             browser=not no_browser,
             safe_csv=safe_csv,
+            flags=["--all-labels"] if all_labels else [],
         )
 
 
@@ -209,8 +212,12 @@ def _serve(
     by: str,
     browser: bool,
     safe_csv: bool,
+    flags: list[str],
 ) -> None:
-    """Audit, and serve the page until Ctrl-C."""
+    """Audit, and serve the page until Ctrl-C.
+
+    `flags` are options that the command that exports the decisions needs too.
+    """
     from erase.audit import DEFAULT_METHOD, audit, audit_params
     from erase.audit.storage import save_audit
     from erase.data.datasets import dataset_name
@@ -264,9 +271,11 @@ def _serve(
             Event().wait()
     except KeyboardInterrupt:
         pass
+    path, count = str(reviews.path), len(reviews.votes())
+    export = review_command(graph, tables, *flags, "--db", path, "--export", "labels.csv")
     output.message(
-        f"\n{len(reviews.votes())} labels are reviewed. Use them with --reviews {reviews.path}, or "
-        f"write them with `erase review {graph} --db {reviews.path} --export labels.csv`."
+        f"\n{labels_are(count)} reviewed. Use them with --reviews {shlex.quote(path)}, or write "
+        f"them with `{export}`."
     )
     if session.is_auditing:  # torch aborts where its thread is cut off; all decisions are stored
         reviews.close()  # in one file, without a log beside it

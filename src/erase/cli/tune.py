@@ -10,6 +10,7 @@ import typer
 from erase.cli import options
 from erase.cli.output import Output, interrupt_hint
 from erase.cli.startup import starting
+from erase.display import table_words
 
 if TYPE_CHECKING:
     from erase.bench.tune import Trial
@@ -112,7 +113,7 @@ def tune_method(
     preset_option = ["--preset", preset] if preset != "reference" else []
     noise_options = [] if noise is None else ["--noise", noise, "--validation", "noisy"]
     set_options = [part for setting in settings for part in ("--set", setting)]
-    fit = ["erase", "fit", graph, *options.table_words(tables), "--method", method]
+    fit = ["erase", "fit", graph, *table_words(tables), "--method", method]
     fit += [*preset_option, *noise_options, *set_options]
     command = shlex.join([*fit, *as_options(best.params)])
     number = "trial" if len(done) == 1 else f"{len(done)} trials"
