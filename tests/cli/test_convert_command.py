@@ -190,3 +190,25 @@ def test_a_folder_with_sparse_features_is_opened_without_a_warning(tmp_path: Pat
     words = ["-c", f"import erase; erase.read_graph({str(tmp_path / 'graph')!r})"]
     done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
     assert done.stderr == ""
+
+
+def test_tables_without_the_label_column_named_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_source("tables", tmp_path)
+    nodes = (source / "nodes.csv").read_text("utf-8")
+    (source / "nodes.csv").write_text(nodes.replace("label", "kind", 1), encoding="utf-8")
+    for name in ("folder", "graph.npz"):
+        target = str(tmp_path / name)
+        assert main(["convert", str(source), target]) == 0
+        note = "Note: The graph has no labels. Name the column that holds them: --label COLUMN."
+        assert note in capsys.readouterr().err.splitlines()
+        for command in ("audit", "fit", "tune", "review"):
+            assert main([command, target]) == 2
+            error = capsys.readouterr().err
+            assert f"a graph with labels; got {target!r}, which has none." in error
+            assert "Convert its tables again with --label COLUMN" in error
+    assert main(["convert", str(tmp_path / "folder"), str(tmp_path / "again")]) == 0
+    assert "Note: The graph has no labels.\n" in capsys.readouterr().err
+    assert main(["convert", str(source), str(tmp_path / "named"), "--label", "kind"]) == 0
+    assert "no labels" not in capsys.readouterr().err

@@ -121,3 +121,35 @@ def test_an_error_of_the_system_without_a_file_is_told(
     monkeypatch.setattr("erase.cli.lists.print_names", fail)
     assert main(["list", "methods"]) == 2
     assert capsys.readouterr().err == "erase: 12 requested and 4 written\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--noise", "symmetric:20"],
+            "with a rate from 0 to 1; got symmetric:20",
+        ),
+        (["--folds", "5000"], "Pass --folds 5, for example."),
+        (["--device", "cuda:99"], "Use --device cpu."),
+        (["--max-false-alarms", "20%"], "must be a number such as 0.2, not '20%'"),
+        (["--max-false-alarms", "3"], "Pass --max-false-alarms 0.2, for example."),
+    ],
+)
+def test_errors_name_the_options_of_the_command_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(two_communities(size=10), tmp_path / "g.npz")
+    assert main(["audit", str(tmp_path / "g.npz"), "--out", str(tmp_path / "o"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_training_nodes_without_labels_are_told_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = two_communities(size=10)
+    graph.y = graph.y * 0
+    write_graph(graph, tmp_path / "tables")
+    assert main(["audit", str(tmp_path / "tables")]) == 2
+    error = capsys.readouterr().err
+    assert "Label training nodes of another class, or check which nodes train." in error

@@ -34,10 +34,7 @@ def audit_graph(
     settings: options.Settings,
     folds: Annotated[int, options.count("Number of models to train.")] = default("audit folds"),
     max_false_alarms: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", help="Largest expected share of right labels among the flagged ones."
-        ),
+        float, options.share("Largest expected share of right labels among the flagged ones.")
     ] = 0.2,
     all_labels: Annotated[
         bool,
@@ -91,7 +88,7 @@ def audit_graph(
     with joined(resolve_device(device)):
         output = Output(json, quiet or rank() > 0)
         nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
-        clean, name = options.load_graph(graph, tables)
+        clean, name = options.load_labelled(graph, tables)
         if all_labels:
             clean = without_splits(clean)
         clean = options.with_reviews(clean, reviews)

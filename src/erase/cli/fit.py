@@ -127,7 +127,7 @@ def fit_method(
                 "Start one process, or run `erase audit` first and train on its corrected labels.",
             )
         output = Output(json, quiet or rank() > 0)
-        truth, graph_name = options.load_graph(graph, tables)
+        truth, graph_name = options.load_labelled(graph, tables)
         truth = options.with_reviews(truth, reviews)
         if preset not in (None, "reference") and method != "erase":
             raise EraseError(

@@ -53,14 +53,9 @@ def review_labels(
     ] = "mixed",
     random_share: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            help="Share of labels drawn at random, which keep the estimate unbiased.",
-        ),
+        options.share("Share of labels drawn at random, which keep the estimate unbiased."),
     ] = 0.2,
-    double_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of labels that two reviewers see.")
-    ] = 0.1,
+    double_share: Annotated[float, options.share("Share of labels that two reviewers see.")] = 0.1,
     all_labels: Annotated[
         bool,
         typer.Option("--all-labels", help="Ignore the splits: review labels of test nodes too."),
@@ -124,7 +119,7 @@ def review_labels(
         from erase.review.session import Plan
 
     output = Output(quiet=quiet)
-    data, name = options.load_graph(graph, tables)
+    data, name = options.load_labelled(graph, tables)
     if all_labels:
         data = without_splits(data)
     db = db or Path("out") / f"{name}-review" / "reviews.sqlite"

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from erase.cli import options
 from erase.cli.output import Output, interrupt_hint
 from erase.cli.startup import starting
@@ -46,10 +44,8 @@ def tune_method(
     ] = None,
     holdout: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Validate on this share of the training labels, for a graph without validation "
-            "labels.",
+        options.share(
+            "Validate on this share of the training labels, for a graph without validation labels."
         ),
     ] = None,
     precision: options.Precision = "float32",
@@ -84,7 +80,7 @@ def tune_method(
 
     output = Output(json, quiet)
     with interrupt_hint(lambda: "The same command continues."):
-        data, name = options.load_graph(graph, tables)
+        data, name = options.load_labelled(graph, tables)
         kind_and_rate = None if noise is None else options.parse_noise(noise)
         searched = {change.partition("=")[0] for change in space}
         if kind_and_rate and "noise_rate" in default_params(method).keys() - searched:
