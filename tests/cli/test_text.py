@@ -27,15 +27,15 @@ def evil_graph(path: Path) -> Path:
 
 def test_names_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph, out = evil_graph(tmp_path / "g.npz"), tmp_path / "out"
-    words = [str(graph), "--method", "label-propagation", "--out", str(out)]
-    assert main(["audit", *words, "--safe-csv"]) == 0
+    words = [str(graph), "--method", "label-propagation", "--out"]
+    assert main(["audit", *words, str(out), "--safe-csv"]) == 0
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     issues = pd.read_csv(out / "issues.csv")
     assert issues["name"].str.startswith("'=cmd").all()
     assert set(issues["given"]) == {"'+a", "</script>"}
-    assert main(["fit", *words]) == 0
-    predictions = pd.read_csv(out / "predictions.csv")
+    assert main(["fit", *words, str(tmp_path / "fit")]) == 0
+    predictions = pd.read_csv(tmp_path / "fit" / "predictions.csv")
     assert predictions["name"].str.startswith("=cmd").all()
     assert predictions["name"].str.contains(r"\udcff", regex=False).all()
     assert main(["convert", str(graph), str(tmp_path / "folder")]) == 0

@@ -105,7 +105,7 @@ def audit_graph(
         output.notes(task.notes)
         out = out or Path("out") / f"{name}-audit"
         if rank() == 0:
-            hold_folder(out)
+            hold_folder(out, "audit", graph)
         found = audit(
             task,
             method=model,

@@ -172,7 +172,7 @@ def fit_method(
             return
         resume = resume or was_restarted()
         if rank() == 0:
-            hold_folder(out)  # fails before training where it cannot be written
+            hold_folder(out, "fit", graph)  # fails before training where it cannot be written
             (out / "summary.json").unlink(missing_ok=True)  # a folder without it is unfinished
             if not resume:
                 checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it

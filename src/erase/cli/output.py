@@ -3,12 +3,13 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from erase.display import count_of
+from erase.errors import EraseError
 
 if TYPE_CHECKING:
     from erase.audit import Audit
@@ -17,11 +18,50 @@ if TYPE_CHECKING:
 _HELD = ExitStack()  # output folders of the command that runs
 
 
-def hold_folder(folder: Path) -> None:
-    """Make an output folder, and keep other commands from it until this one ends."""
+# a field that only the summary.json of this command has
+_OWN_FIELDS = {
+    "audit": "agreement",
+    "demo": "report",
+    "fit": "graph_sha256",
+    "predict": "predicted",
+}
+
+
+def hold_folder(folder: Path, command: str, graph: str | None = None) -> None:
+    """Make an output folder, and keep other commands from it until this one ends.
+
+    Raise an EraseError where it holds the results of another command, or is the graph itself.
+
+    Args:
+        folder: to write to.
+        command: that writes.
+        graph: GRAPH of the command.
+    """
+    from erase.data.datasets import dataset_name
     from erase.data.parts import locked_folder
 
+    is_file = graph is not None and dataset_name(graph) is None
+    if is_file and folder.is_dir() and folder.resolve() == Path(str(graph)).resolve():
+        raise EraseError(
+            "a folder for the results", f"{folder}, the graph", "Choose another --out."
+        )
+    owner = _owner(folder / "summary.json")
+    if owner not in (None, command):
+        raise EraseError(
+            f"a new folder, or one of `erase {command}`",
+            f"{folder}, which holds results of `erase {owner}`",
+            "Choose another --out.",
+        )
     _HELD.enter_context(locked_folder(folder))
+
+
+def _owner(summary: Path) -> str | None:
+    """Return the command that wrote a summary.json, None where none is known to have."""
+    found: Any = None
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(summary.read_bytes())
+    fields = found if isinstance(found, dict) else {}
+    return next((command for command, field in _OWN_FIELDS.items() if field in fields), None)
 
 
 @contextmanager
