@@ -542,7 +542,7 @@ def test_missing_records_name_the_study_to_run(name: str, tmp_path: Path) -> Non
         journal.append([record(None, rate=0.2, params={"epochs": 5}, error="EraseError: x")])
     with pytest.raises(EraseError, match=f"erase bench {FIGURES[name].study}`") as caught:
         draw_figure(name, [file])
-    assert "among 1 records" in str(caught.value)
+    assert "none among 1 record." in str(caught.value)
     assert FIGURES[name].study in STUDIES
 
 

@@ -101,10 +101,11 @@ def test_a_folder_can_be_fitted_and_audited(tmp_path: Path) -> None:
         out = tmp_path / f"out {graph}"
         assert main(["fit", *shared, "--out", str(out), "--noise", "symmetric:0.3"]) == 0
         scores.append(json.loads((out / "summary.json").read_text())["scores"])
-        assert main(["audit", *shared, "--out", str(out), "--folds", "2"]) == 0
+        audited = tmp_path / f"audit {graph}"
+        assert main(["audit", *shared, "--out", str(audited), "--folds", "2"]) == 0
     assert "test_accuracy" in scores[0]
     assert scores[0] == scores[1]
-    predictions = [tmp_path / f"out {g}" / "issues.csv" for g in ("folder", "file.npz")]
+    predictions = [tmp_path / f"audit {g}" / "issues.csv" for g in ("folder", "file.npz")]
     assert predictions[0].read_text() == predictions[1].read_text()
 
 
