@@ -10,6 +10,12 @@ _ON_THE_COMMAND_LINE = {  # what a remedy names, and what does the same there
     WITHOUT_WEIGHTS: "--no-weights",
     WITH_CONTRACT: "erase convert TABLES FOLDER --model MODEL",
 }
+# an argument that most functions on graphs lack, and the calls that have it
+_LABEL = "that holds them: label=…"
+_CALLS_WITH_LABEL = (
+    "that holds them: erase.NodeTask.from_tables(nodes, edges, label=…), "
+    "from_networkx(graph, label=…) or erase.read_graph(path, label=…)"
+)
 
 
 class EraseError(ValueError):
@@ -23,7 +29,8 @@ class EraseError(ValueError):
     """
 
     def __init__(self, expected: str, got: str, remedy: str, option: str | None = None) -> None:
-        super().__init__(f"expected {expected}; got {got}. {remedy}")
+        in_python = remedy.replace(_LABEL, _CALLS_WITH_LABEL)
+        super().__init__(f"expected {expected}; got {got}. {in_python}")
         self.expected = expected
         self.got = got
         self.remedy = remedy
@@ -35,14 +42,15 @@ class EraseError(ValueError):
         >>> EraseError("a column 'id'", "none", "Name it: id=….", "id").for_command_line()
         "expected a column 'id'; got none. Name it: --id …."
         """
-        message = str(self)
+        message = f"expected {self.expected}; got {self.got}. {self.remedy}"
         for python, command in _ON_THE_COMMAND_LINE.items():
             message = message.replace(python, command)
         if self.option is None:
             return message
         option = f"--{self.option.replace('_', '-')}"
         flag = message.replace(f"{self.option}=True", option)
-        return flag.replace(f"{self.option}=", f"{option} ")
+        unquoted = re.sub(rf"\b{self.option}='(\w+)'", rf"{option} \1", flag)
+        return unquoted.replace(f"{self.option}=", f"{option} ")
 
 
 def shown(value: object) -> str:

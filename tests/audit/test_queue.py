@@ -1,11 +1,14 @@
 """Which label comes next: random ones from one order, doubtful ones by score, none twice."""
 
+import re
 from itertools import pairwise
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
+import erase
 from erase.audit.queue import gain_order, next_to_review, random_order, rank
 from erase.errors import EraseError
 from graphs import two_communities
@@ -122,3 +125,14 @@ def test_what_is_no_audit_of_the_graph_is_refused() -> None:
         next_to_review(GRAPH, audit=3)  # type: ignore[arg-type]
     with pytest.raises(EraseError, match="an audit of this graph, with 40 nodes"):
         next_to_review(two_communities(size=20), audit=AUDIT)
+
+
+def test_a_graph_without_labels_is_refused_as_such() -> None:
+    graph = nx.path_graph(5)
+    with pytest.raises(EraseError, match="labels to review; got a graph without any") as error:
+        next_to_review(graph)
+    for calls in ("NodeTask.from_tables(nodes, edges, label=…)", "from_networkx(graph, label=…)"):
+        assert calls in str(error.value)
+        with pytest.raises(EraseError, match=re.escape(calls)):
+            erase.audit(graph)
+    assert error.value.for_command_line().endswith("that holds them: --label ….")

@@ -12,6 +12,7 @@ import torch
 
 import erase
 from erase.audit import Decision
+from erase.audit.storage import save_audit
 from erase.data.files import load_arrays, save_arrays
 from erase.errors import EraseError
 from graphs import meaningless_graph, two_communities
@@ -90,7 +91,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EraseError, match="an existing file or folder"):
         erase.load_audit(tmp_path)
     erase.methods.LabelPropagation().fit(two_communities()).save(tmp_path / "model.safetensors")
-    with pytest.raises(EraseError, match=r"written by Audit\.save; got .*of kind None"):
+    with pytest.raises(EraseError, match="which holds a model, not an audit"):
         erase.load_audit(tmp_path / "model.safetensors")
     save_arrays(tmp_path / "audit.safetensors", {}, {"kind": "audit", "format": 99})
     with pytest.raises(EraseError, match=r"format 99.*update erase"):
@@ -137,3 +138,20 @@ def test_numbers_that_are_no_probabilities_are_refused(
     save_arrays(tmp_path / "audit.safetensors", arrays, metadata)
     with pytest.raises(EraseError, match="numbers that are not probabilities"):
         erase.load_audit(tmp_path)
+
+
+def test_a_model_and_an_audit_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    graph = two_communities(size=10)
+    model, audit = tmp_path / "model.safetensors", tmp_path / "audit.safetensors"
+    erase.CrossEntropy(epochs=1, hidden=4, heads=1).fit(graph).save(model)
+    save_audit(erase.audit(graph, method="label-propagation"), audit)
+    with pytest.raises(EraseError, match=r"an audit, .*which holds a model, not an audit"):
+        erase.load_audit(model)
+    with pytest.raises(EraseError, match=r"a model file, .*which holds an audit, not a model"):
+        erase.load_model(audit)
+    (tmp_path / "predictions.csv").write_text("node,predicted\n0,a\n")
+    with pytest.raises(EraseError, match=r"a model file, .*, which is no model file"):
+        erase.load_model(tmp_path / "predictions.csv")
+    model.write_bytes(model.read_bytes()[:100])
+    with pytest.raises(EraseError, match="It may be cut short"):
+        erase.load_model(model)

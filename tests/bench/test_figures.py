@@ -542,7 +542,7 @@ def test_missing_records_name_the_study_to_run(name: str, tmp_path: Path) -> Non
         journal.append([record(None, rate=0.2, params={"epochs": 5}, error="EraseError: x")])
     with pytest.raises(EraseError, match=f"erase bench {FIGURES[name].study}`") as caught:
         draw_figure(name, [file])
-    assert "among 1 records" in str(caught.value)
+    assert "none among 1 record." in str(caught.value)
     assert FIGURES[name].study in STUDIES
 
 
@@ -645,6 +645,9 @@ def test_a_figure_without_records_says_what_it_needs(tmp_path: Path) -> None:
         journal.append([record(0.9, method="ce", rate=0.5)])
     with pytest.raises(EraseError, match=r"enough finished records of study paper.*to its end"):
         draw_figure("radar", [path])
+    needs = "for figure depth: erase on cora, .*; got 1 such record: ce on cora with noise"
+    with pytest.raises(EraseError, match=needs):
+        draw_figure("depth", [path])
     with pytest.raises(EraseError, match=r"and the arrays beside them"):
         draw_figure("cosine", [path])
     with pytest.raises(EraseError, match=r"protocol paper for figure depth; got honest"):

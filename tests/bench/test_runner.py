@@ -36,6 +36,7 @@ from erase.bench.runner import (
 )
 from erase.bench.studies import STUDIES, Study, choose, read_study
 from erase.data.datasets import DATASETS, DatasetSpec
+from erase.data.files import write_graph
 from erase.data.task import NodeTask
 from erase.errors import EraseError
 from erase.methods import METHODS, CrossEntropy
@@ -909,3 +910,22 @@ def test_a_record_is_written_after_its_arrays(
     with pytest.raises(KeyboardInterrupt):
         run_here(path, [cell()], replace(STUDY, keep_embeddings=True))
     assert arrays_path(path, cell()).exists()
+
+
+def test_a_file_without_labels_is_refused_before_the_first_cell(tmp_path: Path) -> None:
+    shop, records = tmp_path / "shop", tmp_path / "r.jsonl"
+    graph = two_communities(size=10)
+    write_graph(graph, shop)
+    nodes = (shop / "nodes.csv").read_text("utf-8")
+    (shop / "nodes.csv").write_text(nodes.replace("label", "kind", 1), encoding="utf-8")
+    del graph.y
+    write_graph(graph, tmp_path / "bare.npz")
+    command = f"Convert it: erase convert {shop} shop.npz --label COLUMN"
+    for name, message in ((shop, command), (tmp_path / "bare.npz", "bare.npz', without any")):
+        with pytest.raises(EraseError, match=f"a dataset with labels; .*{message}"):
+            run_cells(STUDY, [cell(), cell(dataset=str(name))], records, HERE)
+    (shop / "edges.csv").write_text("source\n0\n")
+    runner._dataset.cache_clear()
+    with pytest.raises(EraseError, match=command):
+        run_cells(STUDY, [cell(), cell(dataset=str(shop))], records, HERE)
+    assert not records.exists() or not records.read_text()

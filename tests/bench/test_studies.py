@@ -228,7 +228,7 @@ GRID = '[[grid]]\ndatasets = "cora"\nnoises = "pair"\nrates = 0.1\nmethods = "ce
         (GRID + "seeds = 100_001", "<= 100000 - at `$.grid[0].seeds`"),
         (GRID + "seeds = 100_000\nprotocols = ['paper', 'honest']", "got 200,000"),
         (GRID + "params = {epochs = [1, 2], hidden = [3, 4]}\nseeds = 25_001", "got 100,004"),
-        (GRID.replace("[[grid]]", "[[grd]]"), "own.toml; got Object"),
+        (GRID.replace("[[grid]]", "[[grd]]"), "own.toml; got unknown field `grd`"),
         (GRID + "seeds = true", "`$.grid[0].seeds`"),
         (GRID + "labels_per_class = 0", "`$.grid[0].labels_per_class`"),
         (GRID + "params = 3", "`$.grid[0].params`"),
@@ -332,3 +332,12 @@ def test_a_key_of_thousands_of_parts_is_refused_at_once(tmp_path: Path) -> None:
             read_study(str(tmp_path / "deep.toml"))
     with pytest.raises(EraseError, match="a study's name"):
         read_study(3)  # type: ignore[arg-type]
+
+
+def test_an_unknown_field_comes_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text("[[gird]]\ndatasets = ['cora']\n")
+    with pytest.raises(EraseError, match=r"got unknown field `gird`.* A study has grid, summary"):
+        read_study(str(tmp_path / "own.toml"))
+    (tmp_path / "own.toml").write_text("[[grid]]\ndataset = 'cora'\n")
+    with pytest.raises(EraseError, match=r"`dataset`.* each \[\[grid\]\] has datasets, noises"):
+        read_study(str(tmp_path / "own.toml"))

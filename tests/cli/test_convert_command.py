@@ -101,10 +101,11 @@ def test_a_folder_can_be_fitted_and_audited(tmp_path: Path) -> None:
         out = tmp_path / f"out {graph}"
         assert main(["fit", *shared, "--out", str(out), "--noise", "symmetric:0.3"]) == 0
         scores.append(json.loads((out / "summary.json").read_text())["scores"])
-        assert main(["audit", *shared, "--out", str(out), "--folds", "2"]) == 0
+        audited = tmp_path / f"audit {graph}"
+        assert main(["audit", *shared, "--out", str(audited), "--folds", "2"]) == 0
     assert "test_accuracy" in scores[0]
     assert scores[0] == scores[1]
-    predictions = [tmp_path / f"out {g}" / "issues.csv" for g in ("folder", "file.npz")]
+    predictions = [tmp_path / f"audit {g}" / "issues.csv" for g in ("folder", "file.npz")]
     assert predictions[0].read_text() == predictions[1].read_text()
 
 
@@ -190,3 +191,25 @@ def test_a_folder_with_sparse_features_is_opened_without_a_warning(tmp_path: Pat
     words = ["-c", f"import erase; erase.read_graph({str(tmp_path / 'graph')!r})"]
     done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
     assert done.stderr == ""
+
+
+def test_tables_without_the_label_column_named_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_source("tables", tmp_path)
+    nodes = (source / "nodes.csv").read_text("utf-8")
+    (source / "nodes.csv").write_text(nodes.replace("label", "kind", 1), encoding="utf-8")
+    for name in ("folder", "graph.npz"):
+        target = str(tmp_path / name)
+        assert main(["convert", str(source), target]) == 0
+        note = "Note: The graph has no labels. Name the column that holds them: --label COLUMN."
+        assert note in capsys.readouterr().err.splitlines()
+        for command in ("audit", "fit", "tune", "review"):
+            assert main([command, target]) == 2
+            error = capsys.readouterr().err
+            assert f"a graph with labels; got {target!r}, which has none." in error
+            assert "Convert its tables again with --label COLUMN" in error
+    assert main(["convert", str(tmp_path / "folder"), str(tmp_path / "again")]) == 0
+    assert "Note: The graph has no labels.\n" in capsys.readouterr().err
+    assert main(["convert", str(source), str(tmp_path / "named"), "--label", "kind"]) == 0
+    assert "no labels" not in capsys.readouterr().err

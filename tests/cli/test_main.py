@@ -19,6 +19,7 @@ from erase.cli.output import Output
 from erase.data.noise import NOISES
 from erase.methods import METHODS
 from erase.methods.erase import RECIPES
+from graphs import two_communities
 
 
 def command(*arguments: str) -> list[str]:
@@ -166,3 +167,65 @@ def test_progress_is_a_line_each_elsewhere(capsys: pytest.CaptureFixture[str]) -
     with Output(quiet=True).progress(3) as show:
         show(1, "Trial 1 of 3")
     assert "".join(capsys.readouterr()) == ""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_results_of_another_command_are_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = tmp_path / "shop"
+    erase.write_graph(two_communities(size=40, classes=3), shop)
+    quick = ["--method", "label-propagation", "--device", "cpu", "--quiet"]
+    model = str(tmp_path / "fit" / "model.safetensors")
+    commands = {
+        "audit": ["audit", str(shop), *quick],
+        "fit": ["fit", str(shop), *quick],
+        "predict": ["predict", model, str(shop), "--quiet"],
+    }
+    for name, words in commands.items():
+        assert main([*words, "--out", str(tmp_path / name)]) == 0
+        assert main([*words, "--out", str(tmp_path / name)]) == 0  # its own, again
+    for name, words in commands.items():
+        for other in commands.keys() - {name}:
+            before = contents(tmp_path / other)
+            assert main([*words, "--out", str(tmp_path / other)]) == 2
+            message = (
+                f"one of `erase {name}`; got {tmp_path / other}, which holds results of `erase"
+            )
+            assert f"{message} {other}`. Choose another --out." in capsys.readouterr().err
+            assert contents(tmp_path / other) == before
+        before = contents(shop)
+        assert main([*words, "--out", f"{shop}/../shop"]) == 2
+        assert f"{shop}/../shop, the graph. Choose" in capsys.readouterr().err
+        assert contents(shop) == before
+
+
+@pytest.mark.parametrize("command", ["audit", "fit", "demo", "tune"])
+def test_what_is_no_folder_to_write_to_is_told_before_the_work(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("minutes of work, and then an error")
+
+    for name in ("erase.audit.audit", "erase.bench.demo.run_demo", "erase.bench.tune._run"):
+        monkeypatch.setattr(name, work)
+    monkeypatch.setattr("erase.methods.LabelPropagation.fit", work)
+    graph, taken = tmp_path / "g.npz", tmp_path / "nodes.csv"
+    erase.write_graph(two_communities(size=10), graph)
+    taken.write_text("id\n")
+    words = [] if command == "demo" else [str(graph), "--method", "label-propagation"]
+    for out, reason in (
+        (taken, "which is a file"),
+        (taken / "deeper", "not a directory"),
+        (Path("/proc/nope"), "no such file or directory"),
+    ):
+        assert main([command, *words, "--out", str(out)]) == 2
+        message = f"expected a folder to write to; got '{out}', {reason}. Choose another --out."
+        assert message in capsys.readouterr().err
+    assert taken.read_text() == "id\n"

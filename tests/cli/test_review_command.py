@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import socket
 import subprocess
 import sys
@@ -266,6 +267,33 @@ def test_a_saved_audit_that_cannot_be_read_is_made_again(
         assert main(command) == 0
         assert len(made) == audits
     assert main([*command, "--audit", str(folder / "nodes.csv")]) == 2  # what is asked for is named
+
+
+def test_the_last_line_is_a_command_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my shop"
+    erase.write_graph(graph_of(AUDIT), folder)
+    nodes = (folder / "nodes.csv").read_text("utf-8")
+    (folder / "nodes.csv").write_text(nodes.replace("label", "kind", 1), encoding="utf-8")
+    save_audit(AUDIT, tmp_path / "audit.safetensors")
+    db = tmp_path / "our reviews.sqlite"
+
+    def visit(url: str) -> None:
+        with erase.Reviews(db, graph_of(AUDIT)) as reviews:
+            reviews.record(0, AUDIT.class_names[0], by="ann")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", visit)
+    monkeypatch.chdir(tmp_path)
+    command = ["review", "my shop", "--label", "kind", "--all-labels", "--db", str(db)]
+    assert main([*command, "--audit", "audit.safetensors", "--port", "0"]) == 0
+    said = capsys.readouterr().err
+    assert f"1 label is reviewed. Use them with --reviews '{db}'" in said
+    erase_, *words = shlex.split(said.rpartition("with `")[2].rpartition("`")[0])
+    assert (erase_, words[:5]) == ("erase", command[:5])
+    assert main(words) == 0
+    assert (tmp_path / "labels.csv").exists()
 
 
 def test_audits_use_what_was_decided(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pandas as pd
 import pytest
 
 import erase
-from erase.cli import main, options
+from erase.cli import main
 from erase.data.files import read_json
 from erase.data.folder import write_folder
+from erase.display import table_words
 from erase.errors import EraseError
 from graphs import two_communities
 
@@ -114,9 +116,24 @@ def test_every_command_takes_them(
 
 
 def test_the_words_of_options_are_read_back(folder: Path) -> None:
-    tables = {"features": ["x0", "size, in m"], "separator": ";", "directed": True}
-    words = ["--features", 'x0,"size, in m"', "--separator", ";", "--directed"]
-    assert options.table_words(tables) == words
+    tables = {"features": ["x0", "size, in m"], "separator": "\t", "directed": True}
+    words = ["--features", 'x0,"size, in m"', "--separator", "\\t", "--directed"]
+    assert table_words(tables) == words
+
+
+def test_the_printed_review_has_the_options_of_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tables(tmp_path / "my garden")
+    out = tmp_path / "audit"
+    assert main(["audit", str(folder), *COLUMNS, *QUICK[:-1], "--out", str(out)]) == 0
+    tables = "--id code --name title --label kind --source a --target b"
+    command = f"erase review '{folder}' {tables} --strategy random"
+    assert command in capsys.readouterr().out
+    page = unescape((out / "report.html").read_text("utf-8"))
+    assert command in page
+    assert main(["fit", str(folder), *COLUMNS, "--clean", "--out", str(tmp_path / "fit")]) == 0
+    assert command in capsys.readouterr().err
 
 
 def test_a_tab_can_be_written_in_a_shell(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ def evil_graph(path: Path) -> Path:
 
 def test_names_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph, out = evil_graph(tmp_path / "g.npz"), tmp_path / "out"
-    words = [str(graph), "--method", "label-propagation", "--out", str(out)]
-    assert main(["audit", *words, "--safe-csv"]) == 0
+    words = [str(graph), "--method", "label-propagation", "--out"]
+    assert main(["audit", *words, str(out), "--safe-csv"]) == 0
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     issues = pd.read_csv(out / "issues.csv")
     assert issues["name"].str.startswith("'=cmd").all()
     assert set(issues["given"]) == {"'+a", "</script>"}
-    assert main(["fit", *words]) == 0
-    predictions = pd.read_csv(out / "predictions.csv")
+    assert main(["fit", *words, str(tmp_path / "fit")]) == 0
+    predictions = pd.read_csv(tmp_path / "fit" / "predictions.csv")
     assert predictions["name"].str.startswith("=cmd").all()
     assert predictions["name"].str.contains(r"\udcff", regex=False).all()
     assert main(["convert", str(graph), str(tmp_path / "folder")]) == 0
@@ -121,3 +121,35 @@ def test_an_error_of_the_system_without_a_file_is_told(
     monkeypatch.setattr("erase.cli.lists.print_names", fail)
     assert main(["list", "methods"]) == 2
     assert capsys.readouterr().err == "erase: 12 requested and 4 written\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--noise", "symmetric:20"],
+            "with a rate from 0 to 1; got symmetric:20",
+        ),
+        (["--folds", "5000"], "Pass --folds 5, for example."),
+        (["--device", "cuda:99"], "Use --device cpu."),
+        (["--max-false-alarms", "20%"], "must be a number such as 0.2, not '20%'"),
+        (["--max-false-alarms", "3"], "Pass --max-false-alarms 0.2, for example."),
+    ],
+)
+def test_errors_name_the_options_of_the_command_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_graph(two_communities(size=10), tmp_path / "g.npz")
+    assert main(["audit", str(tmp_path / "g.npz"), "--out", str(tmp_path / "o"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_training_nodes_without_labels_are_told_in_plain_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = two_communities(size=10)
+    graph.y = graph.y * 0
+    write_graph(graph, tmp_path / "tables")
+    assert main(["audit", str(tmp_path / "tables")]) == 2
+    error = capsys.readouterr().err
+    assert "Label training nodes of another class, or check which nodes train." in error

@@ -185,7 +185,7 @@ def test_a_training_node_that_is_tested_too_is_told() -> None:
 
 
 def test_a_node_that_trains_and_validates_is_refused() -> None:
-    message = "do not overlap; got 1 nodes in both, the first is node 1. Remo"
+    message = "do not overlap; got 1 nodes in both, the first is node 1. Let each"
     with pytest.raises(EraseError, match=message):
         NodeTask.from_data(path_graph(val_mask=mask(1, 2)))
 

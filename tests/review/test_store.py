@@ -37,6 +37,11 @@ def reviews(graph: Data, tmp_path: Path) -> Reviews:
     return Reviews(tmp_path / "r.sqlite", graph)
 
 
+def test_a_reviewer_without_a_name_is_told(reviews: Reviews) -> None:
+    reviews.record(0, "a")
+    assert repr(reviews) == f"<Reviews of 1 label by an unnamed reviewer in {reviews.path}>"
+
+
 def trusted(reviews: Reviews, graph: Data) -> list[str]:
     return [str(each) for each in reviews.apply(graph).trusted]
 

@@ -137,7 +137,9 @@ def check_folds(task: NodeTask, folds: int) -> None:
         raise no_shared_class(len(given))
     is_whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
     if not is_whole or not 2 <= folds <= MOST_FOLDS:
-        raise EraseError(f"2 to {MOST_FOLDS:,} folds", repr(folds), "Pass folds=5, for example.")
+        raise EraseError(
+            f"2 to {MOST_FOLDS:,} folds", repr(folds), "Pass folds=5, for example.", option="folds"
+        )
 
 
 def fold_tasks(task: NodeTask, fold: Nodes, seed: int) -> list[NodeTask]:

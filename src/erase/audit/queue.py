@@ -181,6 +181,13 @@ def random_sample(
 def _reviewed(graph: Any) -> NDArray[np.bool_]:
     """Return which nodes [N] have a trusted label."""
     data = graph_data(graph)
+    if field(data, "y") is None:
+        raise EraseError(
+            "labels to review",
+            "a graph without any",
+            "Set y [N], or name the column or attribute that holds them: label=….",
+            option="label",
+        )
     trusted = field(data, "trusted")
     if trusted is None:
         return np.zeros(len(label_column(field(data, "y"))), dtype=bool)

@@ -1,6 +1,8 @@
 """What an audit states about the labels, in sentences: the same on the page and the terminal."""
 
-import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from erase.audit.decision import (
     FOLLOWS_FEATURES,
@@ -9,6 +11,7 @@ from erase.audit.decision import (
     Decision,
     Estimate,
 )
+from erase.display import review_command
 
 TO_CONFIRM = 50  # labels whose share of errors is known to about 10 points
 
@@ -43,17 +46,20 @@ def is_bound(decision: Decision) -> bool:
     return decision.assumption in (FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES)
 
 
-def wrong_share_sentences(decision: Decision, graph: object = None) -> list[str]:
+def wrong_share_sentences(
+    decision: Decision, graph: object = None, tables: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
     """Return what is known about the share of wrong labels, what it rests on, and what to do.
 
     Args:
         decision: about the labels.
         graph: as a user names it on the command line, where known.
+        tables: options on tables that it was read with.
     """
-    advice = (
-        f"Confirm {TO_CONFIRM} labels drawn at random to measure the share: "
-        f"erase review {'GRAPH' if graph is None else shlex.quote(str(graph))} --strategy random."
-    )
+    command = review_command(graph or "GRAPH", tables, "--strategy", "random")
+    labels = len(decision.quality)
+    drawn = f"{TO_CONFIRM} labels drawn at random" if labels > TO_CONFIRM else "all labels"
+    advice = f"Confirm {drawn} to measure the share: {command}."
     if not decision.has_rate:
         return [advice]
     share, words = headline(decision)

@@ -74,6 +74,12 @@ def load_audit(path: StrPath) -> Audit:
     is_folder = isinstance(path, str | os.PathLike) and os.path.isdir(path)
     tensors, metadata = load_arrays(Path(path) / FILE if is_folder else path)
     metadata = metadata if isinstance(metadata, dict) else {}
+    if "kind" not in metadata and "method" in metadata:
+        raise EraseError(
+            "an audit, such as the audit.safetensors of erase audit",
+            f"{path}, which holds a model, not an audit",
+            "Check the path; erase.load_model reads a model.",
+        )
     if (metadata.get("kind"), metadata.get("format")) != ("audit", _FORMAT):
         raise EraseError(
             f"an audit of format {_FORMAT}, written by Audit.save",

@@ -60,6 +60,7 @@ from erase.bench.studies import (
 )
 from erase.data.datasets.public import CITESEER_CLASSES, CORA_CLASSES, PUBMED_CLASSES
 from erase.data.files import read_npz
+from erase.display import count_of
 from erase.errors import EraseError
 
 T = TypeVar("T")
@@ -215,12 +216,23 @@ def draw_figure(name: str, paths: Sequence[str | PathLike[str]], protocol: str =
             )
         raise EraseError(
             f"enough finished records of study {study}{under}"
-            + (", and the arrays beside them" if STUDIES[study].keep_embeddings else ""),
-            f"not what figure {name} needs among {len(records)} records",
+            + (", and the arrays beside them" if STUDIES[study].keep_embeddings else "")
+            + f", for figure {name}: {_contents(STUDIES[study].cells())}",
+            f"{count_of(len(index.cells), 'such record')}: {_contents(index.cells)}"
+            if index.cells
+            else f"none among {count_of(len(records), 'record')}",
             f"Run `erase bench {study}` to its end and name the file it writes, with what lies "
             "beside it.",
         )
     return figure
+
+
+def _contents(cells: Iterable[Cell]) -> str:
+    """Return which methods, datasets and noises there are."""
+    found = list(cells)
+    kinds = [[c.method for c in found], [c.dataset for c in found], [c.noise for c in found]]
+    methods, datasets, noises = (", ".join(dict.fromkeys(kind)) for kind in kinds)
+    return f"{methods} on {datasets} with noise {noises}"
 
 
 def _ordered(datasets: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
 import threading
 import time
@@ -51,7 +52,9 @@ from erase.bench.reviewed import TrustedLabels, without_reviews
 from erase.bench.run import PROTOCOLS, labels_of_cell, score
 from erase.bench.studies import Study
 from erase.data.datasets import dataset_name, load_dataset
+from erase.data.fields import field
 from erase.data.files import atomic_write, read_graph
+from erase.data.folder import is_folder
 from erase.data.labels import encode_labels
 from erase.data.splits import read_splits
 from erase.data.task import NodeTask
@@ -195,7 +198,7 @@ def run_cells(
         found = len(cells) - len(missing)
         if execution.cluster is None:
             for dataset in dict.fromkeys(cell.dataset for cell in missing):
-                _dataset(dataset)  # a file that is not there is found before hours of work
+                _check_dataset(dataset)
         work = plan(study, missing, execution, trusted)
         failed = sum(known[c].error is not None for c in set(cells) & set(known) - set(missing))
         with _StudyProgress(progress, len(cells), found, failed) as display:
@@ -408,6 +411,22 @@ def _classify(batch: Batch) -> list[Result]:
 def _dataset(name: str) -> Data:
     known = dataset_name(name)
     return read_graph(name) if known is None else load_dataset(known)
+
+
+def _check_dataset(name: str) -> None:
+    """Raise an EraseError for a file that is not there or has no labels, before hours of work."""
+    are_tables = dataset_name(name) is None and Path(name).is_dir() and not is_folder(name)
+    words = [name, f"{Path(name).resolve().name}.npz"] if are_tables else ["TABLES", "FILE.npz"]
+    remedy = f"Convert it: {shlex.join(['erase', 'convert', *words])} --label COLUMN"
+    try:
+        data = _dataset(name)
+    except EraseError as error:
+        if not are_tables:
+            raise
+        raise EraseError(error.expected, f"{error.got}, in {name!r}", remedy) from None
+    if dataset_name(name) is None and field(data, "y") is None:
+        got = f"{name!r}, which has no column 'label'" if are_tables else f"{name!r}, without any"
+        raise EraseError("a dataset with labels", got, remedy)
 
 
 def _dataset_of(batch: Batch) -> Data:

@@ -602,7 +602,12 @@ def read_study(name: str) -> Study:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EraseError(f"TOML in {name}", str(error), "Correct the file.") from None
     except ValidationError as error:
-        raise EraseError(f"a study in {name}", str(error), "Correct that field.") from None
+        raise EraseError(
+            f"a study in {name}",
+            re.sub("^Object (contains )?", "", str(error)),
+            f"Correct that field. A study has {', '.join(_StudyFile.__struct_fields__)}; each "
+            f"[[grid]] has {', '.join(_GridFile.__struct_fields__)}.",
+        ) from None
     if (cells := sum(grid.size for grid in grids)) > MAX_CELLS:
         raise EraseError(
             f"at most {MAX_CELLS:,} cells in {name}", f"{cells:,}", "Split it into several studies."

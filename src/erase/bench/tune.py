@@ -26,6 +26,7 @@ from erase.audit.report.drawing import Slice, slices
 from erase.bench.records import check_regular, locked
 from erase.bench.run import PROTOCOLS, given_labels
 from erase.data.files import read_json, write_json, write_table
+from erase.data.parts import make_folder
 from erase.data.task import NodeTask, fingerprint
 from erase.errors import EraseError, damage_errors
 from erase.methods import NodeClassifier
@@ -233,7 +234,7 @@ def tune(
     settings = {**(about or {}), **_settings(method, tasks, seeds, space, seed)}
     usual = type(method)().get_params(deep=False) | {"seed": method.seed, "device": method.device}
     fixed = {k: v for k, v in method.get_params(deep=False).items() if v != usual[k]}
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _owned(folder), _quiet(optuna):
         _check_settings(folder, settings)
         backend = optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL))

@@ -8,7 +8,7 @@ import typer
 
 from erase.cli import options
 from erase.cli.catalogue import default
-from erase.cli.output import Output, audit_text, detection_text, hold_folder
+from erase.cli.output import Output, audit_text, detection_text, hold_folder, labels_are
 from erase.cli.startup import starting
 from erase.errors import EraseError
 
@@ -34,10 +34,7 @@ def audit_graph(
     settings: options.Settings,
     folds: Annotated[int, options.count("Number of models to train.")] = default("audit folds"),
     max_false_alarms: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", help="Largest expected share of right labels among the flagged ones."
-        ),
+        float, options.share("Largest expected share of right labels among the flagged ones.")
     ] = 0.2,
     all_labels: Annotated[
         bool,
@@ -91,7 +88,7 @@ def audit_graph(
     with joined(resolve_device(device)):
         output = Output(json, quiet or rank() > 0)
         nodes = None if write_back is None else _table_to_correct(graph, write_back, noise)
-        clean, name = options.load_graph(graph, tables)
+        clean, name = options.load_labelled(graph, tables)
         if all_labels:
             clean = without_splits(clean)
         clean = options.with_reviews(clean, reviews)
@@ -108,7 +105,7 @@ def audit_graph(
         output.notes(task.notes)
         out = out or Path("out") / f"{name}-audit"
         if rank() == 0:
-            hold_folder(out)
+            hold_folder(out, "audit", graph)
         found = audit(
             task,
             method=model,
@@ -134,7 +131,7 @@ def audit_graph(
             hidden = f"{task.hidden_labels} labels of test nodes"
             output.message(f"Note: {hidden} are not audited (--all-labels audits them).")
         shown = [audit_text(found)]
-        if found.decision.agreement.is_informative:
+        if summary["flagged"]:
             shown.append(_issue_table(found))
         if noise is not None:
             summary |= {"noise": noise, "scores": score_audit(found, clean)}
@@ -144,7 +141,7 @@ def audit_graph(
         output.report(summary, "\n\n".join(shown), last)
         if write_back is not None and nodes is not None:
             count = _write_back(found, clean, nodes, write_back, tables, out)
-            output.message(f"{count} labels of {nodes} are corrected in {write_back}.")
+            output.message(f"{labels_are(count, f'of {nodes} ')} corrected in {write_back}.")
 
 
 def _with_share(found: "Audit", reviews: Path) -> "Audit":
@@ -197,8 +194,6 @@ def _write_back(
 def _issue_table(found: "Audit", rows: int = 10) -> str:
     """Return the most suspicious labels."""
     worst = found.issues[found.issues["is_issue"]].head(rows)
-    if worst.empty:
-        return "No label is suspicious enough to be flagged."
     node = next(key for key in ("name", "id", "node") if key in worst)
     columns = [node, "given", "suggested", "quality", "neighbours", "neighbours_agree"]
     shown = worst[columns].rename(columns={"neighbours_agree": "agree"})

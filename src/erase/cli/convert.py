@@ -78,6 +78,11 @@ def convert_graph(
     output = Output(json, quiet)
     misspelt = misspelling_note(written)  # a folder has it among its notes
     output.notes([*(field(written, "notes") or ()), *([misspelt] if misspelt else [])])
+    if "y" not in written:
+        note = "The graph has no labels."
+        if options.has_tables(graph):
+            note += " Name the column that holds them: --label COLUMN."
+        output.notes([note])
     files = [target] if target.is_file() else target.iterdir()
     counts = {
         "nodes": written.num_nodes,

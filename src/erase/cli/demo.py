@@ -30,7 +30,7 @@ def demo(
         from erase.bench.demo import run_demo
 
     output = Output(json, quiet)
-    hold_folder(out)
+    hold_folder(out, "demo")
     summary = run_demo(out, rate=rate, seed=seed, device=device, epochs=epochs, progress=not quiet)
     found = detection_text(summary["noise"], summary["audit"])
     text = f"{found}\n\n{score_table(summary['scores'])}"

@@ -127,7 +127,7 @@ def fit_method(
                 "Start one process, or run `erase audit` first and train on its corrected labels.",
             )
         output = Output(json, quiet or rank() > 0)
-        truth, graph_name = options.load_graph(graph, tables)
+        truth, graph_name = options.load_labelled(graph, tables)
         truth = options.with_reviews(truth, reviews)
         if preset not in (None, "reference") and method != "erase":
             raise EraseError(
@@ -172,7 +172,7 @@ def fit_method(
             return
         resume = resume or was_restarted()
         if rank() == 0:
-            hold_folder(out)  # fails before training where it cannot be written
+            hold_folder(out, "fit", graph)  # fails before training where it cannot be written
             (out / "summary.json").unlink(missing_ok=True)  # a folder without it is unfinished
             if not resume:
                 checkpoint.unlink(missing_ok=True)  # of another run: a restart must not find it
@@ -187,7 +187,7 @@ def fit_method(
             output.notes(task.notes)
             shown = task.notes
             if clean:
-                found = _audited(task, graph, seed, device, out, output)
+                found = _audited(task, graph, tables, seed, device, out, output)
                 task, shown = NodeTask.of(found.clean_graph(given)), found.notes
             task = model.read(task)
             output.notes(note for note in task.notes if note not in shown)
@@ -292,7 +292,13 @@ def _check_same_run(finished: Path, asked: Mapping[str, Any], *, clean: bool) ->
 
 
 def _audited(
-    task: "NodeTask", graph: str, seed: int, device: str, out: Path, output: Output
+    task: "NodeTask",
+    graph: str,
+    tables: dict[str, Any],
+    seed: int,
+    device: str,
+    out: Path,
+    output: Output,
 ) -> "Audit":
     """Return the audit that corrects the labels of a task, and write its files."""
     from erase.audit import DEFAULT_METHOD, audit, audit_params
@@ -303,7 +309,7 @@ def _audited(
     changes = audit_params(DEFAULT_METHOD) | {"seed": seed, "device": device}
     model = build_method(DEFAULT_METHOD, dataset=dataset_name(graph), **changes)
     found = audit(task, method=model, seed=seed, progress=not output.quiet)
-    found = replace(found, settings={"graph": graph, **found.settings})
+    found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
     found.save(out / "audit")
     if not found.decision.agreement.is_informative:
         raise EraseError(

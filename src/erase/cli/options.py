@@ -14,6 +14,7 @@ import typer
 
 from erase.cli.catalogue import entries, names
 from erase.cli.startup import import_without, starting
+from erase.display import table_words
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
@@ -66,6 +67,18 @@ def named(kind: str) -> Any:
 def count(help: str, default: str | None = None, most: float = math.inf) -> Any:
     """Return an option whose value is a number from 1 on; `default` says what None means."""
     return typer.Option(callback=between_one_and(most), help=help, show_default=default or True)
+
+
+def share(help: str) -> Any:
+    """Return an option whose value is a share, a number from 0 to 1."""
+    return typer.Option(metavar="SHARE", parser=_number, help=help)
+
+
+def _number(text: str | float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a number such as 0.2, not {text!r}") from None
 
 
 def target(default: str, help: str = "Folder to write to.") -> Any:
@@ -218,19 +231,6 @@ def _columns(text: str) -> list[str]:
         ) from None
 
 
-def table_words(tables: Mapping[str, Any]) -> list[str]:
-    """Return options on tables as words of a command line."""
-    words = []
-    for name, value in tables.items():
-        words.append(f"--{name.replace('_', '-')}")
-        if isinstance(value, list):
-            quoted = (f'"{each}"' if "," in each else each for each in value)
-            words.append(",".join(quoted))
-        elif value is not True:
-            words.append(value)
-    return words
-
-
 def set_arithmetic(precision: str, deterministic: bool) -> None:
     """Import torch and PyG, and set torch's own switches for how it computes on a GPU."""
     import os
@@ -292,6 +292,23 @@ def has_tables(name: str) -> bool:
 
     path = Path(name)
     return (path.is_dir() and not is_folder(path)) or ".graphml" in path.name.lower()
+
+
+def load_labelled(name: str, tables: Mapping[str, Any]) -> "tuple[Data, str]":
+    """Return what `load_graph` does; raise an EraseError where a file without columns has no label.
+
+    Tables without labels are left to what reads them, which knows their columns.
+    """
+    from erase.data.fields import field
+
+    graph, short = load_graph(name, tables)
+    if field(graph, "y") is None and not has_tables(name):
+        raise EraseError(
+            "a graph with labels",
+            f"{name!r}, which has none",
+            "Convert its tables again with --label COLUMN, or write y [N] into it.",
+        )
+    return graph, short
 
 
 def with_reviews(graph: "Data", reviews: Path | None) -> "Data":
@@ -371,10 +388,13 @@ def parse_noise(text: str) -> tuple[str, float]:
     """Return kind and rate of --noise KIND:RATE."""
     kind, _, rate = text.partition(":")
     try:
-        return kind, float(rate)
+        share = float(rate)
     except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
         raise EraseError(
-            "--noise KIND:RATE",
+            "--noise KIND:RATE with a rate from 0 to 1",
             text,
             f"Write symmetric:0.3, for example; kinds: {names('noises')}.",
-        ) from None
+        )
+    return kind, share

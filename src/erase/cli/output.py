@@ -3,10 +3,13 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from erase.display import count_of
+from erase.errors import EraseError
 
 if TYPE_CHECKING:
     from erase.audit import Audit
@@ -15,11 +18,50 @@ if TYPE_CHECKING:
 _HELD = ExitStack()  # output folders of the command that runs
 
 
-def hold_folder(folder: Path) -> None:
-    """Make an output folder, and keep other commands from it until this one ends."""
+# a field that only the summary.json of this command has
+_OWN_FIELDS = {
+    "audit": "agreement",
+    "demo": "report",
+    "fit": "graph_sha256",
+    "predict": "predicted",
+}
+
+
+def hold_folder(folder: Path, command: str, graph: str | None = None) -> None:
+    """Make an output folder, and keep other commands from it until this one ends.
+
+    Raise an EraseError where it holds the results of another command, or is the graph itself.
+
+    Args:
+        folder: to write to.
+        command: that writes.
+        graph: GRAPH of the command.
+    """
+    from erase.data.datasets import dataset_name
     from erase.data.parts import locked_folder
 
+    is_file = graph is not None and dataset_name(graph) is None
+    if is_file and folder.is_dir() and folder.resolve() == Path(str(graph)).resolve():
+        raise EraseError(
+            "a folder for the results", f"{folder}, the graph", "Choose another --out."
+        )
+    owner = _owner(folder / "summary.json")
+    if owner not in (None, command):
+        raise EraseError(
+            f"a new folder, or one of `erase {command}`",
+            f"{folder}, which holds results of `erase {owner}`",
+            "Choose another --out.",
+        )
     _HELD.enter_context(locked_folder(folder))
+
+
+def _owner(summary: Path) -> str | None:
+    """Return the command that wrote a summary.json, None where none is known to have."""
+    found: Any = None
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(summary.read_bytes())
+    fields = found if isinstance(found, dict) else {}
+    return next((command for command, field in _OWN_FIELDS.items() if field in fields), None)
 
 
 @contextmanager
@@ -108,6 +150,15 @@ _SCORES = {
 }
 
 
+def labels_are(count: int, which: str = "") -> str:
+    """Return a number of labels as the subject of a sentence.
+
+    >>> labels_are(1), labels_are(1200, "of shop ")
+    ('1 label is', '1,200 labels of shop are')
+    """
+    return f"{count_of(count, 'label')} {which}{'is' if count == 1 else 'are'}"
+
+
 def score_table(scores: Mapping[str, Mapping[str, float]]) -> str:
     """Return the scores of each method as a table of percentages."""
     shown = [key for key in _SCORES if any(key in row for row in scores.values())]
@@ -133,7 +184,10 @@ def audit_text(found: "Audit") -> str:
     from erase.audit.statements import agreement_sentence, false_alarms, wrong_share_sentences
 
     summary = found.summary()
-    known = wrong_share_sentences(found.decision, found.settings.get("graph"))
+    settings = found.settings
+    known = wrong_share_sentences(
+        found.decision, settings.get("graph"), settings.get("tables") or {}
+    )
     labels = f"{summary['labels']} given labels of {summary['nodes']} nodes"
     if "trusted" in summary:
         labels += f", {summary['trusted']} of them beside a trusted one"
@@ -144,11 +198,12 @@ def audit_text(found: "Audit") -> str:
         )
         return "\n".join([*lines, *known])
     lines += known
-    if not summary["flagged"]:
-        return "\n".join([*lines, "None is flagged."])
+    flagged = summary["flagged"]
+    if not flagged:
+        return "\n".join([*lines, "No label is suspicious enough to be flagged."])
     lines.append(
-        f"{summary['flagged']} are flagged: {summary['wrong']} with another label to suggest, "
-        f"{summary['cannot_tell']} where one can't tell; "
+        f"{flagged} {'is' if flagged == 1 else 'are'} flagged: {summary['wrong']} with another "
+        f"label to suggest, {summary['cannot_tell']} where one can't tell; "
         f"{false_alarms(found.decision)} of these alarms are expected to be false."
     )
     return "\n".join(lines)

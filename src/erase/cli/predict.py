@@ -64,7 +64,7 @@ def predict_graph(
     data, name = options.load_graph(graph, tables, fitted.table_contract_)
     output.notes(notes := list(field(data, "notes") or ()))
     out = out or Path("out") / f"{name}-predicted"
-    hold_folder(out)  # fails before predicting where it cannot be written
+    hold_folder(out, "predict", graph)  # fails before predicting where it cannot be written
     probabilities = fitted.predict_proba(data)
     classes = list(fitted.class_names_)
     (out / "summary.json").unlink(missing_ok=True)  # of a run before: written last

@@ -1,6 +1,7 @@
 """``erase review``."""
 
 import os
+import shlex
 import webbrowser
 from pathlib import Path
 from threading import Event
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from erase.cli import options
-from erase.cli.output import Output
+from erase.cli.output import Output, labels_are
 from erase.cli.startup import starting
+from erase.display import review_command
 from erase.errors import EraseError
 
 if TYPE_CHECKING:
@@ -51,14 +53,9 @@ def review_labels(
     ] = "mixed",
     random_share: Annotated[
         float,
-        typer.Option(
-            metavar="SHARE",
-            help="Share of labels drawn at random, which keep the estimate unbiased.",
-        ),
+        options.share("Share of labels drawn at random, which keep the estimate unbiased."),
     ] = 0.2,
-    double_share: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of labels that two reviewers see.")
-    ] = 0.1,
+    double_share: Annotated[float, options.share("Share of labels that two reviewers see.")] = 0.1,
     all_labels: Annotated[
         bool,
         typer.Option("--all-labels", help="Ignore the splits: review labels of test nodes too."),
@@ -122,7 +119,7 @@ def review_labels(
         from erase.review.session import Plan
 
     output = Output(quiet=quiet)
-    data, name = options.load_graph(graph, tables)
+    data, name = options.load_labelled(graph, tables)
     if all_labels:
         data = without_splits(data)
     db = db or Path("out") / f"{name}-review" / "reviews.sqlite"
@@ -139,7 +136,7 @@ def review_labels(
                 output.message(f"The results are in {export}.")
             if write_back is not None:
                 count = _write_back(reviews, data, graph, write_back, tables)
-                output.message(f"{count} labels are corrected in {write_back}.")
+                output.message(f"{labels_are(count)} corrected in {write_back}.")
         return
     _check_access(host, token)
     need_server()
@@ -162,6 +159,7 @@ def review_labels(
             by=by,
             browser=not no_browser,
             safe_csv=safe_csv,
+            flags=["--all-labels"] if all_labels else [],
         )
 
 
@@ -209,8 +207,12 @@ def _serve(
     by: str,
     browser: bool,
     safe_csv: bool,
+    flags: list[str],
 ) -> None:
-    """Audit, and serve the page until Ctrl-C."""
+    """Audit, and serve the page until Ctrl-C.
+
+    `flags` are options that the command that exports the decisions needs too.
+    """
     from erase.audit import DEFAULT_METHOD, audit, audit_params
     from erase.audit.storage import save_audit
     from erase.data.datasets import dataset_name
@@ -264,9 +266,11 @@ def _serve(
             Event().wait()
     except KeyboardInterrupt:
         pass
+    path, count = str(reviews.path), len(reviews.votes())
+    export = review_command(graph, tables, *flags, "--db", path, "--export", "labels.csv")
     output.message(
-        f"\n{len(reviews.votes())} labels are reviewed. Use them with --reviews {reviews.path}, or "
-        f"write them with `erase review {graph} --db {reviews.path} --export labels.csv`."
+        f"\n{labels_are(count)} reviewed. Use them with --reviews {shlex.quote(path)}, or write "
+        f"them with `{export}`."
     )
     if session.is_auditing:  # torch aborts where its thread is cut off; all decisions are stored
         reviews.close()  # in one file, without a log beside it

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from erase.cli import options
 from erase.cli.output import Output, interrupt_hint
 from erase.cli.startup import starting
+from erase.display import table_words
 
 if TYPE_CHECKING:
     from erase.bench.tune import Trial
@@ -45,10 +44,8 @@ def tune_method(
     ] = None,
     holdout: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Validate on this share of the training labels, for a graph without validation "
-            "labels.",
+        options.share(
+            "Validate on this share of the training labels, for a graph without validation labels."
         ),
     ] = None,
     precision: options.Precision = "float32",
@@ -83,7 +80,7 @@ def tune_method(
 
     output = Output(json, quiet)
     with interrupt_hint(lambda: "The same command continues."):
-        data, name = options.load_graph(graph, tables)
+        data, name = options.load_labelled(graph, tables)
         kind_and_rate = None if noise is None else options.parse_noise(noise)
         searched = {change.partition("=")[0] for change in space}
         if kind_and_rate and "noise_rate" in default_params(method).keys() - searched:
@@ -112,7 +109,7 @@ def tune_method(
     preset_option = ["--preset", preset] if preset != "reference" else []
     noise_options = [] if noise is None else ["--noise", noise, "--validation", "noisy"]
     set_options = [part for setting in settings for part in ("--set", setting)]
-    fit = ["erase", "fit", graph, *options.table_words(tables), "--method", method]
+    fit = ["erase", "fit", graph, *table_words(tables), "--method", method]
     fit += [*preset_option, *noise_options, *set_options]
     command = shlex.join([*fit, *as_options(best.params)])
     number = "trial" if len(done) == 1 else f"{len(done)} trials"

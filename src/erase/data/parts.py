@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from erase.errors import EraseError
@@ -95,6 +96,20 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
+def make_folder(folder: Path) -> None:
+    """Make an output folder; raise an EraseError where it cannot be made or written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # now, rather than after hours of work
+            pass
+    except OSError as error:
+        is_other = folder.exists() and not folder.is_dir()
+        reason = "which is a file" if is_other else (error.strerror or str(error)).lower()
+        raise EraseError(
+            "a folder to write to", f"{str(folder)!r}, {reason}", "Choose another --out."
+        ) from None
+
+
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Make an output folder and hold it; raise an EraseError where another process does.
@@ -103,7 +118,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     again if the block raises an EraseError and left it empty.
     """
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     descriptor = None if fcntl is None else os.open(folder, os.O_RDONLY)
     try:
         if descriptor is not None and _lock(descriptor) is False:

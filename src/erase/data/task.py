@@ -365,13 +365,13 @@ def _check_training_labels(seen: Tensor, class_names: Sequence[str], notes: list
         raise EraseError(
             "at least one training node with a label",
             "none",
-            "Give labels (y ≥ 0, or names) to the nodes of train_mask.",
+            "Give labels to training nodes, or choose nodes with labels for training.",
         )
     if int(seen.min()) == int(seen.max()):
         raise EraseError(
             "training labels of at least two classes",
             f"only class {class_names[int(seen[0])]!r} on {seen.numel()} training nodes",
-            "Label training nodes of another class, or check how train_mask was drawn.",
+            "Label training nodes of another class, or check which nodes train.",
         )
     present = torch.bincount(seen, minlength=len(class_names))
     if absent := [repr(class_names[k]) for k in (present == 0).nonzero().flatten().tolist()]:
@@ -436,7 +436,7 @@ def _given_splits(
         raise EraseError(
             "training and validation nodes that do not overlap",
             f"{int(both.sum())} nodes in both, the first is {first}",
-            "Remove them from val_mask, or from train_mask.",
+            "Let each of them train or validate, not both.",
         )
     for part, name in ((train, "training"), (val, "validation")):
         if unknown := int((part & ~known).sum()):

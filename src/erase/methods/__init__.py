@@ -79,6 +79,10 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else "Choose one of them."
 
 
+_MODEL = "a model file, such as the model.safetensors of erase fit"
+_CHECK_PATH = "Check the path. A fitted method writes such a file: model.save(path)."
+
+
 def load_model(
     path: str | PathLike[str], *, encoder: Callable[[int, int], Any] | None = None
 ) -> NodeClassifier:
@@ -92,12 +96,17 @@ def load_model(
     if not is_path or not os.path.isfile(path):
         is_folder = is_path and os.path.isdir(path)
         raise EraseError(
-            "a model file, such as the model.safetensors of erase fit",
-            f"{path}, which is {'a folder' if is_folder else 'missing'}",
-            "Check the path. A fitted method writes such a file: model.save(path).",
+            _MODEL, f"{path}, which is {'a folder' if is_folder else 'missing'}", _CHECK_PATH
         )
-    _, metadata = load_arrays(path)
+    try:
+        _, metadata = load_arrays(path)
+    except EraseError:
+        if os.fspath(path).endswith(".safetensors"):  # one that is damaged
+            raise
+        raise EraseError(_MODEL, f"{path}, which is no model file", _CHECK_PATH) from None
     metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("kind") == "audit":
+        raise EraseError(_MODEL, f"{path}, which holds an audit, not a model", _CHECK_PATH)
     for method in METHODS.values():
         if method.__name__ == metadata.get("method"):
             return method.load(path, encoder=encoder)

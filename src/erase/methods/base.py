@@ -165,7 +165,12 @@ def resolve_device(device: str) -> torch.device:
         resolved.index is None or resolved.index < torch.cuda.device_count()
     )
     if resolved.type == "cuda" and not is_there:
-        raise EraseError(f"the device {device!r}", "none that torch can see", "Use device='cpu'.")
+        raise EraseError(
+            f"the device {device!r}",
+            "none that torch can see",
+            "Use device='cpu'.",
+            option="device",
+        )
     return resolved
 
 

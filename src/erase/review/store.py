@@ -31,6 +31,7 @@ from erase.data.kinds import Graph, graph_data, with_trusted
 from erase.data.labels import encode_labels
 from erase.data.parts import output_path
 from erase.data.splits import read_splits
+from erase.display import count_of
 from erase.errors import EraseError
 from erase.random import numpy_stream
 from erase.review.database import (
@@ -134,8 +135,8 @@ class Reviews:
 
     def __repr__(self) -> str:
         """Return how much was decided, in a line."""
-        names = ", ".join(self.reviewers) or "nobody"
-        return f"<Reviews of {len(self.votes())} labels by {names} in {self.path}>"
+        names = ", ".join(name or "an unnamed reviewer" for name in self.reviewers) or "nobody"
+        return f"<Reviews of {count_of(len(self.votes()), 'label')} by {names} in {self.path}>"
 
     def close(self) -> None:
         """Close the file; a store that is no longer used closes it by itself."""

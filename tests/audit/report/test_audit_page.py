@@ -23,6 +23,7 @@ from erase.audit.report.embedding import look_alikes, plane
 from erase.audit.report.palette import PAGE_COLOURS, SHAPES, class_marks, contrast
 from erase.audit.report.projection import directions
 from erase.audit.report.render import render
+from erase.audit.statements import wrong_share_sentences
 from erase.nn import neighbours
 from synthetic_audits import CLASSES, planted_audit
 
@@ -103,6 +104,11 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     assert f"for {len(flagged) - len(wrong)} the audit can't tell" in listed[1]
     expected = f"{alarms / len(flagged):.0%} false alarms are expected; you allowed 20%."
     assert false == (str(round(alarms)), expected)
+
+
+def test_no_more_labels_are_to_be_confirmed_than_there_are() -> None:
+    known = planted_audit(30).decision
+    assert "Confirm all labels to measure the share: " in wrong_share_sentences(known)[-1]
 
 
 def test_verdicts_are_counted_once_each(audit: Audit, page: Page) -> None:

@@ -47,7 +47,9 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         "follows_features": noise is not None and noise.is_present,
         "may_follow_features": noise is not None and not noise.is_certain,
         "is_bound": is_bound(decision),
-        "known": wrong_share_sentences(decision, settings.get("graph")),
+        "known": wrong_share_sentences(
+            decision, settings.get("graph"), settings.get("tables") or {}
+        ),
         "flagged": int(flagged.sum()),
         "wrong": int((flagged & (decision.verdict == "wrong")).sum()),
         "expected_false_alarms": decision.expected_false_alarms,

@@ -32,13 +32,3 @@ def interval(low: float, high: float) -> str:
     """
     decimals = 1 if 0 < high < 0.01 else 0
     return f"{100 * low:.{decimals}f}–{high:.{decimals}%}"
-
-
-def count_of(number: float, thing: str) -> str:
-    """Return a rounded number of things.
-
-    >>> count_of(1.2, "label"), count_of(1234, "label")
-    ('1 label', '1,234 labels')
-    """
-    whole = round(number)
-    return f"{whole:,} {thing}{'' if whole == 1 else 's'}"

@@ -14,8 +14,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from erase.audit.report.formatting import count_of, fine_percent, interval, percent
+from erase.audit.report.formatting import fine_percent, interval, percent
 from erase.data.files import StrPath, atomic_write
+from erase.display import count_of
 
 
 def render(template: str, **data: Any) -> str:
