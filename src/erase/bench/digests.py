@@ -40,6 +40,7 @@ WITHOUT_EFFECT: tuple[str, ...] = (
 OF_FILES: tuple[str, ...] = (
     "erase.data.checks",
     "erase.data.columns",
+    "erase.data.confirmations",
     "erase.data.contract",
     "erase.data.conversion",
     "erase.data.edge_sorter",

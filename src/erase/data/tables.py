@@ -17,12 +17,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from erase.data.columns import is_wordy, names_rows
+from erase.data.confirmations import confirms, read_confirmations, read_random
 from erase.data.contract import FeatureContract, fit_contract
 from erase.data.fields import not_a_graph, to_tensor
 from erase.data.labels import label_column, merge_misspellings
 from erase.data.matrices import csr_tensor
 from erase.data.splits import SPLIT_WORDS
-from erase.data.trusted import random_cells, trusted_cells, truth_values
 from erase.errors import EraseError, input_errors
 
 ID_COLUMNS = ("id", "node", "name")
@@ -51,7 +51,8 @@ class TableOptions:
             asked for; a column called title may be text besides.
         label: the column with the class; empty where unknown.
         trusted: the column with the class that a person confirmed or corrected, empty elsewhere;
-            or with true and false: whether the label is confirmed. It may be missing.
+            or with true and false (yes and no, 1 and 0, where these are no classes): whether the
+            label is confirmed. It may be missing.
         trusted_random: the column with true where a trusted label was drawn at random; without it
             all of them were.
         features: the columns to use as features; None: all but identifiers.
@@ -359,9 +360,12 @@ def data_from_frame(
     else:
         data.table_columns = [str(column) for column in columns]  # for an error without labels
     if options.trusted in frame.columns:
-        data.trusted = trusted_cells(frame[options.trusted], frame.get(options.label))
+        data.trusted, found = read_confirmations(
+            frame[options.trusted], frame.get(options.label), options.merge_classes
+        )
+        notes = [*notes, *found]
         if options.trusted_random in frame.columns:
-            data.trusted_random = random_cells(frame[options.trusted_random])
+            data.trusted_random = read_random(frame[options.trusted_random])
     if options.split in frame.columns:
         for part, mask in _parts(frame[options.split]).items():
             data[f"{part}_mask"] = mask
@@ -477,7 +481,7 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     table = pd.concat(_shrunk(chunks), ignore_index=True)
     if kind == "nodes" and options.label in table:
         trusted = options.trusted
-        has_classes = trusted in table and truth_values(table[trusted]) is None
+        has_classes = trusted in table and confirms(table[trusted], table[options.label]) is None
         classes = [options.label, *([trusted] if has_classes else [])]
         numbers = table[classes].apply(pd.to_numeric, errors="coerce")
         if numbers.notna().equals(table[classes] != ""):  # names as soon as one is a name
