@@ -2,14 +2,14 @@
 
 - **number**: one feature, standardised to mean 0 and standard deviation 1. A column that is mostly
   zeros is divided by its largest absolute value instead, so that it stays sparse. Columns called
-  x0, x1, … stay as they are.
+  x0, x1, … stay as they are. Text is read as numbers, also with a decimal comma or a percent sign.
 - **boolean**: one feature, 0 or 1.
 - **vector** (a list or array in each row): its numbers as they are.
 - **category** (few different words): one feature per word, 0 or 1.
 - **text**: TF-IDF of its words, at most 4,096 of them; no language is assumed.
 
-Left out are dates, columns without a value, and columns that look like identifiers: their values
-are all different, and they are
+Left out are dates and times, also those written as text, columns without a value, and columns that
+look like identifiers: their values are all different, and they are
 
 - single words: codes, hashes, addresses, names;
 - on 20 nodes or more, text of fewer than three words on average, such as names of people, and whole
