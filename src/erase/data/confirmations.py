@@ -12,6 +12,7 @@ from erase.data.trusted import random_cells, trusted_field
 from erase.errors import EraseError
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_RENAME = "Rename the column if it means something else."
 _MOST_NAMED = 5  # classes in an error
 _MOST_LISTED = 10  # classes in a note
 
@@ -48,7 +49,11 @@ def read_confirmations(
     mask = confirms(cells, labels)
     if mask is not None:
         return to_tensor(mask), [_used(cells, int(mask.sum()))]
-    trusted = trusted_column(cells.astype(object))
+    try:
+        trusted = trusted_column(cells.astype(object))
+    except EraseError as error:
+        expected = f"classes in the column {cells.name!r}, or true and false"
+        raise EraseError(expected, error.got, _RENAME) from None
     if labels is None or trusted.dtype.kind == "b":
         return trusted_field(trusted), [_used(cells, int(_is_known(trusted).sum()))]
     given = _counts(label_column(labels))
@@ -85,14 +90,12 @@ def _no_class(
     """Return the error for a column of trusted labels without any class of the given ones."""
     named = sorted(given, key=lambda name: (-given[name], name))[:_MOST_NAMED]
     more = ", …" if len(given) > _MOST_NAMED else ""
-    remedy = "Rename the column if it means something else."
-    if found:
-        remedy = f"Correct it, or merge misspelt classes: merge_classes=True. {remedy}"
+    remedy = f"Correct it, or merge misspelt classes: merge_classes=True. {_RENAME}"
     return EraseError(
         f"classes in the column {cells.name!r} ({', '.join(map(repr, named))}{more}), or true and "
         "false",
         f"{next(iter(counts))!r}",
-        remedy,
+        remedy if found else _RENAME,
         option="merge_classes" if found else None,
     )
 
