@@ -52,8 +52,8 @@ def read_confirmations(
     try:
         trusted = trusted_column(cells.astype(object))
     except EraseError as error:
-        expected = f"classes in the column {cells.name!r}, or true and false"
-        raise EraseError(expected, error.got, _RENAME) from None
+        remedy = f"{error.remedy} Rename the column {cells.name!r} if it means something else."
+        raise EraseError(error.expected, error.got, remedy) from None
     if labels is None or trusted.dtype.kind == "b":
         return trusted_field(trusted), [_used(cells, int(_is_known(trusted).sum()))]
     given = _counts(label_column(labels))
