@@ -28,7 +28,7 @@ CHOICES: list[tuple[list[str], dict[str, Any]]] = [
     (["--features", 'x0,"size, in m"'], {"features": ["x0", "size, in m"]}),
     (["--text", "part"], {"text": ["part"]}),
     (["--split", "part"], {"split": "part"}),
-    (["--trusted", "part"], {"trusted": "part"}),
+    (["--trusted", "kind"], {"trusted": "kind"}),
     (["--weight", "strength"], {"weight": "strength"}),
     (["--weight", "strength", "--no-weights"], {"weight": "strength", "no_weights": True}),
     (["--directed"], {"directed": True}),
@@ -187,7 +187,8 @@ def test_a_model_reads_other_tables_with_the_options_of_its_fit(
     columns = ["id", "name", "predicted"]
     assert after[columns].equals(before[columns])
     assert main(["predict", model, str(folder), "--id", "title", "--out", out]) == 2
-    assert "in the column 'a', row 0" in capsys.readouterr().err  # a given option counts
+    err = capsys.readouterr().err
+    assert "in the column 'a', the edge from 'n" in err  # a given option counts
     assert main(["predict", model, str(folder), "--label", "typo", "--out", out]) == 2
     tables = tuple(pd.read_csv(folder / f"{name}.csv", sep=";") for name in ("nodes", "edges"))
     fitted = erase.load_model(model)

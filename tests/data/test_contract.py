@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import erase
-from erase.data.columns import MOST_CATEGORIES, MOST_WORDS
+from erase.data.columns import MOST_CATEGORIES, MOST_WORDS, Column
 from erase.data.contract import FeatureContract, fit_contract
 from erase.data.task import NodeTask
 from erase.errors import EraseError
@@ -194,11 +194,11 @@ def test_a_damaged_contract_is_refused() -> None:
         (lambda t: t.drop(columns=["age", "home"]), "got a table without 'age', 'home'"),
         (
             lambda t: t.assign(age="old"),
-            "'age' with number values, as in the fit; got 'old' in row 0",
+            "'age' with number values, as in the fit; got 'old' at row 0",
         ),
         (lambda t: t.assign(about=3), "the column 'about' with text values, as in the fit; got 3"),
-        (lambda t: t.assign(home=3), "the column 'home' with category values, .*; got 3 in row 0"),
-        (lambda t: t.assign(at=[[1.0]] * 40), r"'at' with a vector of length 2 values.*\[1.0\] in"),
+        (lambda t: t.assign(home=3), "the column 'home' with category values, .*; got 3 at row 0"),
+        (lambda t: t.assign(at=[[1.0]] * 40), r"'at' with a vector of length 2 values.*\[1.0\] at"),
     ],
 )
 def test_another_table_that_does_not_fit_is_refused_by_its_column(
@@ -234,7 +234,7 @@ def test_missing_values_become_the_median_or_no_category_and_strict_refuses_them
         "Missing values became the column's median: 1 in 'age', 1 in 'old'.",
         "Missing values became no category: 1 in 'home'.",
     ]
-    with pytest.raises(EraseError, match=r"column 'age'; got none in row 1. Fill it") as caught:
+    with pytest.raises(EraseError, match=r"column 'age'; got none at row 1. Fill it") as caught:
         contract.encode(table, strict=True)
     assert caught.value.option == "strict"
     assert "leave out --strict, and" in caught.value.for_command_line()
@@ -297,3 +297,36 @@ def test_a_contract_is_shown_in_one_line_however_many_words_it_has() -> None:
     contract, _ = fit_contract(pd.DataFrame({"about": words, "age": np.arange(50) % 7}))
     assert repr(contract) == "<FeatureContract: 151 features, from 'about', 'age'>"
     assert repr(FeatureContract(3)) == "<FeatureContract: 3 features, from a matrix>"
+
+
+def test_a_category_that_arrives_as_a_date_is_written_as_in_the_fit() -> None:
+    """An older contract may have categories that are dates."""
+    days = ["2019-01-11", "2019-02-01"] * 10
+    column = Column("day", "category", 2, categories=("2019-01-11", "2019-02-01"))
+    contract = FeatureContract(2, "table", (column,))
+    table = pd.DataFrame({"day": [*days, None]})
+    expected = dense(contract.encode(table)[0])
+    assert expected.sum() == 20
+    for kind in ("datetime64[ns]", "category"):
+        found, notes = contract.encode(table.astype({"day": kind}))
+        np.testing.assert_array_equal(dense(found), expected)
+        assert notes == ["Missing values became no category: 1 in 'day'."]
+    moved = pd.DataFrame({"day": pd.to_datetime(table["day"]) + pd.Timedelta(1, "h")})
+    with pytest.raises(
+        EraseError, match="'day' with category values, as in the fit; got Timestamp"
+    ):
+        contract.encode(moved)
+    some = pd.DataFrame({"day": pd.to_datetime(["2019-01-11", "2020-01-01"])})
+    assert "became zeros: 1 in 'day'" in contract.encode(some)[1][0]
+
+
+def test_rare_categories_of_the_fit_are_told_as_such() -> None:
+    rare = [f"town{i}" for i in range(150)]
+    nodes = pd.DataFrame({"id": range(900), "label": ["a", "b"] * 450, "town": rare * 6})
+    edges = pd.DataFrame({"source": [0], "target": [1]})
+    task = NodeTask.from_tables(nodes, edges)
+    only = "Only the 100 most frequent of 150 values of 'town' are features; 300 rows have another"
+    assert any(only in note for note in task.notes)
+    assert not any("no category of the fit" in note for note in task.notes)
+    other = NodeTask.of((nodes, edges), labelled=False, contract=task.feature_contract)
+    assert any("no category of the fit became zeros: 300 in 'town'" in n for n in other.notes)

@@ -160,7 +160,7 @@ def test_a_node_without_a_feature_gets_the_median_or_is_named() -> None:
     task = NodeTask.from_networkx(graph, features="age")
     assert task.x[3].tolist() == pytest.approx(((45 - 47) / np.std([30, 40, 50, 45, 70]),))
     assert "Missing values became the column's median: 1 in 'age'." in task.notes
-    with pytest.raises(EraseError, match="the column 'age'; got none in row 3"):
+    with pytest.raises(EraseError, match="the column 'age'; got none at node 'dan'"):
         NodeTask.from_networkx(graph, features="age", strict=True)
 
 
@@ -245,11 +245,14 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        (changed(0, id=[10, 20, 20, 40]), "column 'id'; got 20 again in row 2"),
-        (changed(0, id=["a", "b", "", "c"]), "column 'id'; got none in row 2"),
-        (changed(0, id=[10, 20, None, 40]), "column 'id'; got none in row 2"),
-        (changed(0, split=["train", "dev", "", ""]), "got 'dev' in row 1. Use those words"),
-        (changed(1, target=[30, 50]), "got 50 in the column 'target', row 1. Add that node"),
+        (
+            changed(0, id=[10, 20, 20, 40]),
+            r"column 'id'; got 20 again in row 3 of the nodes \(line 4 of",
+        ),
+        (changed(0, id=["a", "b", "", "c"]), "column 'id'; got none in row 3"),
+        (changed(0, id=[10, 20, None, 40]), "column 'id'; got none in row 3"),
+        (changed(0, split=["train", "dev", "", ""]), "got 'dev' at node 20. Use those words"),
+        (changed(1, target=[30, 50]), "got 50 in the column 'target', the edge from 20 to 50. Add"),
         (changed(1, source=["10", "zoe"], target=["30", "40"]), "'zoe' in the column 'source'"),
         ((tables()[0], tables()[1][["source"]]), r"a column 'target'; got \['source'\]. Add"),
         ((tables()[0], tables()[1][["target", "weight"]]), "'target' for both ends. Name them sou"),
@@ -259,15 +262,24 @@ def changed(which: int, **columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
             "'label' of the nodes table; got the columns 'size', 'id', 'split', 'old', 'remark'",
         ),
         ((tables()[0].iloc[:0], tables()[1].iloc[:0]), "0 nodes"),
-        (changed(0, size=["1", "2", "3", "?"]), r"numbers in the column 'size'; got '\?' in row 3"),
-        (changed(0, size=[1, "two", "three", 4]), "'size'; got 'two' in row 1. Correct it, leave"),
-        (changed(0, size=[1, 2, np.ones(2), 4]), r"'size'; got array\(.* in row 2"),
+        (
+            changed(0, size=["1", "2", "3", "?"]),
+            r"numbers in the column 'size'; got '\?' at node 40",
+        ),
+        (
+            changed(0, size=[1, "two", "three", 4]),
+            "'size'; got 'two' at node 20. Correct it, leave",
+        ),
+        (changed(0, size=[1, 2, np.ones(2), 4]), r"'size'; got array\(.* at node 30"),
         (changed(0, size=[1j, 2, 3, 4]), "real numbers in the column 'size'; got complex128"),
         (changed(0, size=pd.Series([1j, 2, 3, 4], dtype=object)), "'size'; got complex128"),
         (changed(0, size=[np.ones(2) * 1j] * 4), "real numbers in the column 'size'; got complex"),
-        (changed(0, size=[1, 1e300, 3, 4]), r"1e\+300 at row 1 of the column 'size'.*rescale"),
-        (changed(0, size=[[1.0], [1.0], [1e300], [1.0]]), r"1e\+300 at row 2 of the column 'size'"),
-        (changed(0, size=[1, 2, np.inf, 4]), "finite numbers in the column 'size'; got inf in row"),
+        (changed(0, size=[1, 1e300, 3, 4]), r"1e\+300 at node 20, column 'size'.*rescale"),
+        (changed(0, size=[[1.0], [1.0], [1e300], [1.0]]), r"1e\+300 at node 30, column 'size'"),
+        (
+            changed(0, size=[1, 2, np.inf, 4]),
+            "finite numbers in the column 'size'; got inf at node 30",
+        ),
         (changed(1, weight=[1, -1]), "edge weights from 0 on; got -1.0 at edge 1"),
         (changed(1, weight=["heavy", "light"]), "column 'weight' of the edges; got 'heavy'"),
         (changed(0, label=[0, 1, 1, 1j]), "whole numbers, or names; got complex128"),

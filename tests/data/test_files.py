@@ -496,7 +496,7 @@ def test_a_folder_written_by_hand(tmp_path: Path) -> None:
     assert data.edge_index.tolist() == [[0, 1], [1, 2]]
     assert "Missing values became the column's median: 1 in 'size'." in data.notes
     assert NodeTask.from_data(data).y.tolist() == [1, 0, -1]
-    with pytest.raises(EraseError, match=r"every row of the column 'size'; got none in row 1"):
+    with pytest.raises(EraseError, match=r"every row of the column 'size'; got none at node 'b'"):
         read_graph(tmp_path, strict=True)
 
 
@@ -633,7 +633,7 @@ def test_ids_that_are_lists_are_refused(tmp_path: Path) -> None:
 def test_a_bad_cell_among_numbers_is_refused_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,label,age,home\n1,0,3,a\n2,1,x4,b\n3,,5,c\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
-    with pytest.raises(EraseError, match="numbers in the column 'age'; got 'x4' in row 1"):
+    with pytest.raises(EraseError, match="numbers in the column 'age'; got 'x4' at node '2'"):
         read_graph(tmp_path)
 
 

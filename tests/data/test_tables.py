@@ -168,8 +168,11 @@ EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3], "weight": ["2", "x"]})
             "in text=…; got 'label', which holds the labels. Leave it out",
         ),
         ({"weight": "source"}, "a column of weights; got 'source', the ends of the edges"),
-        ({}, "in the column 'weight' of the edges; got 'x' in row 1. Correct it, or name another"),
-        ({"id": "title"}, "in the column 'source', row 0.*or name the column with these ids: id=…"),
+        ({}, "in the column 'weight' of the edges; got 'x' at the edge from 2 to 3. Correct it"),
+        (
+            {"id": "title"},
+            "in the column 'source', the edge from 1 to 2.*these ids: id=…",
+        ),
     ],
 )
 def test_a_column_has_one_meaning(options: dict[str, Any], message: str) -> None:
@@ -289,3 +292,80 @@ def test_columns_that_are_taken_by_their_place_are_told() -> None:
     assert not {*notes} & {*(chosen.to_dict().get("notes") or ())}
     usual = erase.from_tables(nodes.set_index("code"), edges.set_axis(["source", "target"], axis=1))
     assert not {*notes} & {*(usual.to_dict().get("notes") or ())}
+
+
+def test_ids_match_in_spite_of_blanks_and_of_whole_numbers_written_as_floats(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "id,label\n455,a\n7,b\n12,a\n", "source,target\n455.0,7\n12.00,455\n")
+    assert read_graph(tmp_path).edge_index.tolist() == [[0, 2], [1, 0]]
+    nodes = pd.DataFrame({"id": ["ART-1 ", "ART-2"], "label": ["a", "b"]})
+    edges = pd.DataFrame({"source": ["ART-1"], "target": [" ART-2"]})
+    data = erase.from_tables(nodes, edges)
+    assert data.edge_index.tolist() == [[0], [1]]
+    assert data.node_ids == ["ART-1 ", "ART-2"]
+    floats = pd.DataFrame({"source": [455.0], "target": [7.0]})
+    whole = pd.DataFrame({"id": ["455", "7"], "label": ["a", "b"]})
+    assert erase.from_tables(whole, floats).edge_index.tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "end"),
+    [
+        (["1", "1.0"], " 1"),  # either
+        (["v1", "2"], "2.0"),  # ids are no numbers
+        (["1", "2"], "1.5"),
+        (["A", "A "], " A"),
+        (["007", "8"], "7"),
+    ],
+)
+def test_ids_that_could_be_another_node_do_not_match(ids: list[str], end: str) -> None:
+    nodes = pd.DataFrame({"id": ids, "label": ["a", "b"]})
+    edges = pd.DataFrame({"source": [end], "target": [ids[1]]})
+    with pytest.raises(EraseError, match=f"'{end}' in the column 'source', the edge from '{end}'"):
+        erase.from_tables(nodes, edges)
+
+
+def test_errors_name_the_node(tmp_path: Path) -> None:
+    text = "id,label,price,split\nA,x,1,train\nB,y,2,test\nC,x,dear,train\n"
+    write(tmp_path, text, "source,target\nA,B\n")
+    with pytest.raises(EraseError, match="numbers in the column 'price'; got 'dear' at node 'C'"):
+        read_graph(tmp_path)
+    write(tmp_path, text.replace("dear", "3").replace("test", "dev"), "source,target\nA,B\n")
+    with pytest.raises(EraseError, match="got 'dev' at node 'B'"):
+        read_graph(tmp_path)
+    write(tmp_path, text.replace("C,", "A,"))
+    with pytest.raises(EraseError, match=r"got 'A' again in row 3 of the nodes \(line 4 of a CSV"):
+        read_graph(tmp_path)
+
+
+@pytest.mark.parametrize("label", [["a", "b", "a"], [0, 1, 0]])
+def test_nothing_to_merge_is_told(label: list[Any], tmp_path: Path) -> None:
+    nodes = NODES.assign(label=label)
+    none = "No class name looked misspelt."
+    data = erase.from_tables(nodes, EDGES[["source", "target"]], merge_classes=True)
+    assert none in data.notes
+    write_graph(data, tmp_path / "g.npz")
+    assert none in read_graph(tmp_path / "g.npz", merge_classes=True).notes
+    assert none in erase.from_arrays([(0, 1)], ["a", "b"], merge_classes=True).notes
+    assert none not in erase.from_tables(nodes, EDGES[["source", "target"]]).notes
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("table", ["nodes", "edges"])
+def test_a_csv_in_another_encoding_is_told_with_what_to_do(
+    encoding: str, table: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "id,label\nMüller,a\nb,b\n", "source,target\nMüller,b\n")
+    file = tmp_path / f"{table}.csv"
+    file.write_text(file.read_text(encoding="utf-8"), encoding=encoding)
+    message = f"a table of {table}, a CSV in UTF-8; got '{table}.csv', which is in another encoding"
+    with pytest.raises(EraseError, match=f'{message}. Save it as "CSV UTF-8"'):
+        read_graph(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_csv_is_told(content: str, tmp_path: Path) -> None:
+    write(tmp_path, content)
+    with pytest.raises(EraseError, match=r"got 'nodes\.csv', which is empty\. Copy or write it"):
+        read_graph(tmp_path)

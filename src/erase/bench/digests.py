@@ -38,8 +38,10 @@ WITHOUT_EFFECT: tuple[str, ...] = (
 )
 # Modules that only graphs in files and tables come through, not datasets by name.
 OF_FILES: tuple[str, ...] = (
+    "erase.data.cells",
     "erase.data.checks",
     "erase.data.columns",
+    "erase.data.confirmations",
     "erase.data.contract",
     "erase.data.conversion",
     "erase.data.edge_sorter",

@@ -2,14 +2,14 @@
 
 - **number**: one feature, standardised to mean 0 and standard deviation 1. A column that is mostly
   zeros is divided by its largest absolute value instead, so that it stays sparse. Columns called
-  x0, x1, … stay as they are.
+  x0, x1, … stay as they are. Text is read as numbers, also with a decimal comma or a percent sign.
 - **boolean**: one feature, 0 or 1.
 - **vector** (a list or array in each row): its numbers as they are.
 - **category** (few different words): one feature per word, 0 or 1.
 - **text**: TF-IDF of its words, at most 4,096 of them; no language is assumed.
 
-Left out are dates, columns without a value, and columns that look like identifiers: their values
-are all different, and they are
+Left out are dates and times, also those written as text, columns without a value, and columns that
+look like identifiers: their values are all different, and they are
 
 - single words: codes, hashes, addresses, names;
 - on 20 nodes or more, text of fewer than three words on average, such as names of people, and whole
@@ -20,7 +20,7 @@ On 20 nodes or more, one in ten values of words, or of a column called so, may b
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,15 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from erase.data.cells import (
+    Style,
+    are_dates,
+    are_moments,
+    as_words,
+    number_style,
+    parse_numbers,
+    place_of,
+)
 from erase.data.labels import MANY_NODES
 from erase.data.matrices import SPARSE_BELOW, is_too_large, too_large
 from erase.errors import EraseError
@@ -61,6 +70,7 @@ class Column:
         vocabulary: [width] words (or pieces of them, see `analyzer`) of a text.
         idf: [width] the weight of each word.
         analyzer: "word", or "char" where words are not separated by blanks.
+        style: of numbers that are text: a decimal comma, a percent sign, both or neither.
     """
 
     name: str
@@ -73,6 +83,7 @@ class Column:
     vocabulary: tuple[str, ...] = ()
     idf: tuple[float, ...] = ()
     analyzer: Literal["word", "char"] = "word"
+    style: Style = ""
 
     @property
     def feature_names(self) -> list[str]:
@@ -95,7 +106,7 @@ class Column:
             return block.tocsc(), 0
         if self.kind == "category":
             return self._one_hot(column)
-        block = read_numbers(column)
+        block = read_numbers(column, self.style)
         if block is None or block.shape[1] != self.width:
             raise _wrong_kind(self, column, column.notna())
         missing = np.isnan(block)
@@ -106,14 +117,14 @@ class Column:
         """Return how many values of a category are none of its categories, and not missing."""
         if self.kind != "category":
             return 0
-        values = column[column.notna()].astype(str)
-        return int((~values.isin(self.categories) & (values.str.strip() != "")).sum())
+        words = as_words(column)[column.notna()]
+        return int((~words.isin(self.categories) & (words.str.strip() != "")).sum())
 
     def _one_hot(self, column: "pd.Series[Any]") -> tuple[Any, int]:
         known = column.notna()
-        texts = column.astype(object).where(known, None).map(str, na_action="ignore")
-        code = pd.Index(self.categories).get_indexer(pd.Index(texts))
-        if pd.api.types.is_numeric_dtype(column) and known.any() and not (code >= 0).any():
+        code = pd.Index(self.categories).get_indexer(pd.Index(as_words(column)))
+        is_other = pd.api.types.is_numeric_dtype(column) or are_moments(column)
+        if is_other and known.any() and not (code >= 0).any():
             raise _wrong_kind(self, column, known)
         row = np.flatnonzero(code >= 0)
         block = sp.csc_matrix((np.ones(len(row)), (row, code[row])), (len(code), self.width))
@@ -134,19 +145,21 @@ def describe(column: "pd.Series[Any]", is_text: bool, is_asked_for: bool) -> Col
     known = column if _is_whole_type(column) else column[column.notna()]
     if is_text:
         return _text_column(name, column)
-    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+    if are_moments(column) or (not is_asked_for and are_dates(known)):
         return "dates or times"
     if known.empty:
         return "no value in any row"
     if not is_asked_for and _are_hashes(known):
         return IDENTIFIERS
-    numbers = None if isinstance(column.dtype, pd.CategoricalDtype) else read_numbers(column)
+    style = number_style(known)
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    numbers = None if is_category else read_numbers(column, style)
     if numbers is not None:
         if not is_asked_for and _are_identifiers(column, numbers):
             return IDENTIFIERS
-        return _number_column(name, column, numbers)
+        return replace(_number_column(name, column, numbers), style=style)
     words = known.map(lambda value: value if isinstance(value, str) else None).astype(object)
-    if isinstance(column.dtype, pd.CategoricalDtype):
+    if is_category:
         words = known.astype(str)
     if words.isna().any():
         return "values that are neither numbers nor text"
@@ -154,7 +167,6 @@ def describe(column: "pd.Series[Any]", is_text: bool, is_asked_for: bool) -> Col
     if words.empty:
         return "no value in any row"
     counts = words.value_counts(sort=False)
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
     if is_category or (2 * len(counts) <= len(words) and len(counts) <= MOST_CATEGORIES):
         return _category_column(name, counts)
     if _is_written_without_blanks(words) or _is_text(words, len(counts), is_asked_for):
@@ -297,10 +309,14 @@ def _as_text(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return column.astype(object).map(lambda value: value if isinstance(value, str) else None)
 
 
-def read_numbers(column: "pd.Series[Any]") -> Array | None:
+def read_numbers(column: "pd.Series[Any]", style: Style = "") -> Array | None:
     """Return a column of numbers, or of vectors of one length, as [N, f] float64; else None.
 
     Text that reads as numbers is numbers. Where half of it does, the rest are mistakes.
+
+    Args:
+        column: of a table.
+        style: how text writes numbers.
     """
     if _holds_vectors(column):
         try:
@@ -314,7 +330,7 @@ def read_numbers(column: "pd.Series[Any]") -> Array | None:
     elif isinstance(column.dtype, pd.StringDtype) or column.dtype == object:
         empty = [isinstance(value, str) and not value.strip() for value in column]
         given = column.astype(object).mask(column.isna() | np.array(empty, dtype=bool), None)
-        parsed = pd.to_numeric(given, errors="coerce")
+        parsed = parse_numbers(given, style)
         bad = given.notna() & parsed.isna()
         if 2 * int(bad.sum()) > int(given.notna().sum()) or not parsed.notna().any():
             return None
@@ -322,7 +338,7 @@ def read_numbers(column: "pd.Series[Any]") -> Array | None:
             i = int(np.flatnonzero(bad)[0])
             raise EraseError(
                 f"numbers in the column {column.name!r}",
-                f"{column.iloc[i]!r} in row {i}",
+                f"{column.iloc[i]!r} at {place_of(column, i)}",
                 "Correct it, leave it empty, or name the columns to use: features=….",
                 option="features",
             )
@@ -336,12 +352,12 @@ def read_numbers(column: "pd.Series[Any]") -> Array | None:
     block = block.astype(np.float64, copy=False)
     if (large := is_too_large(block)).any():
         i, j = np.argwhere(large)[0].tolist()
-        raise too_large(float(block[i, j]), f"row {i} of the column {column.name!r}")
+        raise too_large(float(block[i, j]), f"{place_of(column, i)}, column {column.name!r}")
     if np.isinf(block).any():
         i = int(np.argwhere(np.isinf(block))[0][0])
         raise EraseError(
             f"finite numbers in the column {column.name!r}",
-            f"{block[i].tolist()[0]} in row {i}",
+            f"{block[i].tolist()[0]} at {place_of(column, i)}",
             "Correct it, or leave it empty.",
         )
     return block
@@ -376,7 +392,11 @@ def _thin(block: Array) -> Any:
 def _wrong_kind(column: Column, given: "pd.Series[Any]", where: Any) -> EraseError:
     at = np.flatnonzero(np.asarray(where))
     i = int(at[0]) if at.size else 0
-    got = f"{given.iloc[i : i + 1].tolist()[0]!r} in row {i}" if len(given) else "nothing"
+    got = (
+        f"{given.iloc[i : i + 1].tolist()[0]!r} at {place_of(given, i)}"
+        if len(given)
+        else "nothing"
+    )
     what = f"a {column.kind} of length {column.width}" if column.kind == "vector" else column.kind
     return EraseError(
         f"the column {column.name!r} with {what} values, as in the fit", got, "Correct the column."

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from erase.data.cells import ambiguous_number, place_of
 from erase.data.columns import IDENTIFIERS, Column, Kind, describe
 from erase.data.matrices import SPARSE_BELOW
 from erase.display import fact_line
@@ -72,13 +73,17 @@ class FeatureContract:
                 "a feature contract", f"one that is damaged: {error}", "Write the file again."
             ) from None
 
-    def encode(self, table: pd.DataFrame, *, strict: bool = False) -> tuple[Any, list[str]]:
+    def encode(
+        self, table: pd.DataFrame, *, strict: bool = False, is_own: bool = False
+    ) -> tuple[Any, list[str]]:
         """Return the features [N, F] of a table, dense float32 or CSR, and notes.
 
         Args:
             table: a row per node; the columns of the contract, in any order. Others are ignored,
                 and a note names them.
             strict: raise an EraseError for a missing value instead of filling it.
+            is_own: whether this is the table that the contract was fitted to; categories without
+                a feature are then rare ones rather than unknown ones.
         """
         given = [str(name) for name in table.columns]
         wanted = [column.name for column in self.columns]
@@ -97,7 +102,13 @@ class FeatureContract:
                 raise _missing(series)
             if missing:
                 filled[column.name] = (column.kind, missing)
-            if unknown := column.count_unknown(series):
+            unknown = column.count_unknown(series)
+            if unknown and is_own:
+                notes.append(
+                    f"Only the {column.width} most frequent of {series.nunique():,} values of "
+                    f"{column.name!r} are features; {unknown:,} rows have another one."
+                )
+            elif unknown:
                 strange.append(f"{unknown} in {column.name!r}")
             blocks.append(block)
         if strange:
@@ -176,11 +187,14 @@ def fit_contract(
     """
     columns: list[Column] = []
     left_out: dict[str, list[str]] = {}
+    unclear: dict[str, str] = {}
     for name in table.columns:
         if features is not None and name not in {*features, *text}:
             left_out.setdefault("", []).append(str(name))
             continue
         found = describe(table[name], name in text, features is not None)
+        if name not in text and (value := ambiguous_number(table[name])):
+            unclear[str(name)] = value
         if isinstance(found, Column):
             columns.append(found)
         else:
@@ -200,6 +214,13 @@ def fit_contract(
                 " (to use one, name it: features=… or --features)" if why == IDENTIFIERS else ""
             )
             notes.append(f"Not used as features: {_listed(names)}: {why}{remedy}.")
+    if styled := [column.name for column in columns if column.style]:
+        notes.append(f"Numbers with a decimal comma or a percent sign: {_listed(styled)}.")
+    notes += [
+        f"{name!r} is not read as numbers: {value!r} may be {value.replace(',', '')} or "
+        f"{value.replace(',', '.')}. Write it so."
+        for name, value in unclear.items()
+    ]
     if columns:
         notes.append(f"Features: {_used(columns)}.")
     width = sum(column.width for column in columns)
@@ -233,7 +254,7 @@ def _missing(column: "pd.Series[Any]") -> EraseError:
     i = int(np.flatnonzero(gaps)[0])
     return EraseError(
         f"a value in every row of the column {column.name!r}",
-        f"none in row {i}",
+        f"none at {place_of(column, i)}",
         "Fill it; or leave out strict=True, and gaps get the column's median.",
         option="strict",
     )

@@ -14,10 +14,15 @@ from torch_geometric.data import Data
 
 from erase.data.edges import adjacency_entries
 from erase.data.fields import not_a_graph, to_ids, to_names, to_tensor
-from erase.data.labels import label_column, merge_misspellings
+from erase.data.labels import label_column
 from erase.data.matrices import csr_tensor, feature_matrix
 from erase.data.splits import node_mask
-from erase.data.tables import TableOptions, data_from_frame, table_options
+from erase.data.tables import (
+    TableOptions,
+    data_from_frame,
+    table_options,
+    with_merged_classes,
+)
 from erase.data.trusted import trusted_field
 from erase.errors import EraseError, input_errors
 
@@ -114,7 +119,7 @@ def from_arrays(
         data.directed = True
     if notes:
         data.notes = notes
-    return merge_misspellings(data) if merge_classes else data
+    return with_merged_classes(data) if merge_classes else data
 
 
 def _filled(x: Any, notes: list[str]) -> Any:

@@ -56,7 +56,7 @@ from erase.data.edges import given_edges, without_weights
 from erase.data.fields import are_whole, read_names, to_tensor, written
 from erase.data.folder import is_folder, open_folder
 from erase.data.kinds import graph_data
-from erase.data.labels import label_fields, labels_if_any, merge_misspellings
+from erase.data.labels import label_fields, labels_if_any
 from erase.data.limits import check_numbers, check_size, memory_limit
 from erase.data.matrices import feature_matrix
 from erase.data.parts import new_part, output_path, recover
@@ -69,6 +69,7 @@ from erase.data.tables import (
     read_tables,
     table_options,
     with_ids,
+    with_merged_classes,
 )
 from erase.data.trusted import read_trusted
 from erase.errors import EraseError, input_errors, is_memory_error
@@ -368,7 +369,7 @@ def _read_npz(path: Path, options: TableOptions) -> Data:
                     data.notes = [*data.to_dict().get("notes", ()), note]
         if _NPZ_NOTES in file and file[_NPZ_NOTES].dtype.kind == "U":
             data.notes = [*file[_NPZ_NOTES].ravel().tolist(), *data.to_dict().get("notes", ())]
-    return merge_misspellings(data) if options.merge_classes else data
+    return with_merged_classes(data) if options.merge_classes else data
 
 
 def _npz_matrix(file: Any, name: str, dense: str) -> Any:
@@ -383,7 +384,7 @@ def _read_pt(path: Path, options: TableOptions) -> Data:
     data = _load_pt(path)
     if options.directed:
         data.directed = True
-    return merge_misspellings(data) if options.merge_classes else data
+    return with_merged_classes(data) if options.merge_classes else data
 
 
 def _load_pt(path: Path) -> Data:
@@ -721,6 +722,18 @@ def reading(path: Path, what: str) -> Iterator[None]:
                 f"{what} that fits into the memory",
                 f"{path.name!r}, which does not",
                 "Use a larger machine, or `erase convert` it there into a folder.",
+            ) from error
+        if isinstance(error, pd.errors.EmptyDataError) or not path.stat().st_size:
+            raise EraseError(
+                f"{what} that can be read",
+                f"{path.name!r}, which is empty",
+                "Copy or write it again.",
+            ) from error
+        if path.suffix == ".csv" and isinstance(error, UnicodeError):
+            raise EraseError(
+                f"{what}, a CSV in UTF-8",
+                f"{path.name!r}, which is in another encoding",
+                'Save it as "CSV UTF-8".',
             ) from error
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise EraseError(

@@ -4,7 +4,9 @@ All that decides over columns is here, for pandas tables, CSV and Parquet files,
 of networkx nodes; `erase.data.contract` turns columns into features.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,17 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from erase.data.cells import IDS, place_of
 from erase.data.columns import is_wordy, names_rows
+from erase.data.confirmations import confirms, read_confirmations, read_random
 from erase.data.contract import FeatureContract, fit_contract
 from erase.data.fields import not_a_graph, to_tensor
 from erase.data.labels import label_column, merge_misspellings
 from erase.data.matrices import csr_tensor
 from erase.data.splits import SPLIT_WORDS
-from erase.data.trusted import random_cells, trusted_cells, truth_values
 from erase.errors import EraseError, input_errors
+
+Array = np.ndarray[Any, Any]
 
 ID_COLUMNS = ("id", "node", "name")
 _TITLE = "title"  # names nodes where no column is called name
@@ -31,6 +36,7 @@ _GAPS = ["", "NA", "N/A", "NaN", "nan", "null", "None"]  # a missing value in a 
 _SEPARATORS = (",", ";", "\t", "|")
 _CELLS_AT_ONCE = 10_000_000  # of a CSV, while it is read
 _MOST_COLUMNS = 50_000  # of a CSV; more take minutes, and are a matrix rather than a table
+_WHOLE = re.compile(r"-?\d+(?:\.0+)?")  # a whole number, perhaps written as a float
 _EXACT = 2.0**24  # whole numbers up to here are exact in float32
 # options for another table like this one; its features are in the contract
 _REMEMBERED = (
@@ -51,7 +57,8 @@ class TableOptions:
             asked for; a column called title may be text besides.
         label: the column with the class; empty where unknown.
         trusted: the column with the class that a person confirmed or corrected, empty elsewhere;
-            or with true and false: whether the label is confirmed. It may be missing.
+            or with true and false (yes and no, 1 and 0, where these are no classes): whether the
+            label is confirmed. It may be missing.
         trusted_random: the column with true where a trusted label was drawn at random; without it
             all of them were.
         features: the columns to use as features; None: all but identifiers.
@@ -174,11 +181,13 @@ def read_tables(nodes: pd.DataFrame, edges: pd.DataFrame, options: TableOptions)
         i = int(np.flatnonzero(wrong)[0])
         raise EraseError(
             f"a different id for each node in the column {id!r}",
-            f"none in row {i}" if empty[i] else f"{ids[i : i + 1].tolist()[0]!r} again in row {i}",
+            f"{'none' if empty[i] else f'{ids[i : i + 1].tolist()[0]!r} again'} in row {i + 1} "
+            f"of the nodes (line {i + 2} of a CSV)",
             "Give each node its own id, or name the column that holds the ids: id=….",
             option="id",
         )
-    ends = torch.from_numpy(np.stack([_rows_of(ids, edges[end], end) for end in (source, target)]))
+    of_edges = [edges[source], edges[target]]
+    ends = torch.from_numpy(np.stack([_rows_of(ids, of_edges, k) for k in (0, 1)]))
     weight, notes = _edge_weight(edges, options, source, target)
     if (source, target) != (options.source or "source", options.target or "target"):
         notes = [f"Ends of the edges: the columns {source!r} and {target!r}.", *notes]
@@ -207,7 +216,7 @@ def _edge_weight(
                 "Name another one: weight=….",
                 option="weight",
             )
-        weight = _numbers_of(edges[name])
+        weight = _numbers_of(edges[name], [edges[source], edges[target]])
     used = (source, target, name)
     extra = [repr(column) for column in edges.columns if column not in used]
     if not extra:
@@ -216,15 +225,20 @@ def _edge_weight(
     return weight, [f"Columns of the edges are ignored: {', '.join(extra)}{hint}."]
 
 
-def _numbers_of(column: "pd.Series[Any]") -> Tensor:
-    """Return the weights [E] in a column of an edges table; NaN where there is none."""
+def _numbers_of(column: "pd.Series[Any]", ends: Sequence["pd.Series[Any]"]) -> Tensor:
+    """Return the weights [E] in a column of an edges table; NaN where there is none.
+
+    Args:
+        column: of the table.
+        ends: its columns of sources and targets, for an error.
+    """
     values = column.astype(object).where(column.notna(), None)
     numbers = pd.to_numeric(values, errors="coerce")
     if (wrong := (numbers.isna() & values.notna()).to_numpy()).any():
         i = int(np.flatnonzero(wrong)[0])
         raise EraseError(
             f"numbers in the column {column.name!r} of the edges",
-            f"{column.iloc[i]!r} in row {i}",
+            f"{column.iloc[i]!r} at {_edge(ends, i)}",
             "Correct it, or name another column: weight=….",
             option="weight",
         )
@@ -322,6 +336,8 @@ def data_from_frame(
         columns: those of the whole table; None: of `frame`.
     """
     columns = frame.columns if columns is None else columns
+    frame = frame.copy(deep=False)
+    frame.index = pd.Index(ids, dtype=object, name=IDS, tupleize_cols=False)  # for errors
     wanted = {"features": options.features or (), "text": options.text}
     wanted["name"] = () if options.name in (None, id) else (options.name,)
     for option in ("label", "trusted", "trusted_random"):
@@ -359,14 +375,18 @@ def data_from_frame(
     else:
         data.table_columns = [str(column) for column in columns]  # for an error without labels
     if options.trusted in frame.columns:
-        data.trusted = trusted_cells(frame[options.trusted], frame.get(options.label))
+        data.trusted, found = read_confirmations(
+            frame[options.trusted], frame.get(options.label), options.merge_classes
+        )
+        notes = [*notes, *found]
         if options.trusted_random in frame.columns:
-            data.trusted_random = random_cells(frame[options.trusted_random])
+            data.trusted_random = read_random(frame[options.trusted_random])
     if options.split in frame.columns:
         for part, mask in _parts(frame[options.split]).items():
             data[f"{part}_mask"] = mask
     table = frame[[column for column in frame.columns if column not in gone]]
     contract = options.contract
+    is_new = contract is None or not contract.columns
     if contract is None or not contract.columns:
         features = None if options.features is None else tuple(options.features)
         contract, found = fit_contract(table, features, tuple(options.text))
@@ -378,14 +398,23 @@ def data_from_frame(
     if contract.columns or contract.reading:
         data.feature_contract = contract.to_dict()
     if contract.columns:
-        x, filled = contract.encode(table, strict=options.strict)
+        x, filled = contract.encode(table, strict=options.strict, is_own=is_new)
         data.x = csr_tensor(x) if sp.issparse(x) else torch.from_numpy(x)
         notes = [*notes, *filled]
     if options.directed:
         data.directed = True
     if notes:
         data.notes = notes
-    return merge_misspellings(data) if options.merge_classes else data
+    return with_merged_classes(data) if options.merge_classes else data
+
+
+def with_merged_classes(data: Data) -> Data:
+    """Return `data` with probably misspelt class names replaced, and a note in either case."""
+    merged = merge_misspellings(data)
+    if merged is data:
+        merged = copy(data)
+        merged.notes = [*(data.to_dict().get("notes") or ()), "No class name looked misspelt."]
+    return merged
 
 
 def _name_column(frame: pd.DataFrame, options: TableOptions, id: str | None) -> str | None:
@@ -420,26 +449,54 @@ def _parts(words: "pd.Series[Any]") -> dict[str, Tensor]:
         i = int(np.flatnonzero(parts.isna())[0])
         raise EraseError(
             "train, val, test or nothing as a node's split",
-            f"{words.iloc[i]!r} in row {i}",
+            f"{words.iloc[i]!r} at {place_of(words, i)}",
             "Use those words, and leave the others empty.",
         )
     return {part: to_tensor(parts == part) for part in SPLIT_WORDS}
 
 
-def _rows_of(ids: "pd.Index[Any]", ends: "pd.Series[Any]", name: str) -> np.ndarray[Any, Any]:
-    """Return the row in `ids` of each end of an edge, [E] int64."""
-    if pd.api.types.is_numeric_dtype(ids) != pd.api.types.is_numeric_dtype(ends):
-        ids, ends = ids.astype(str), ends.astype(str)
-    found: np.ndarray[Any, Any] = ids.get_indexer(pd.Index(ends))
+def _rows_of(ids: "pd.Index[Any]", ends: Sequence["pd.Series[Any]"], k: int) -> Array:
+    """Return the row in `ids` of one end of each edge, [E] int64.
+
+    Blanks around an id and the .0 of a whole number, which pandas writes after a gap, do not count
+    where ids differ without them.
+
+    Args:
+        ids: of the nodes.
+        ends: the columns of sources and targets.
+        k: which of them to look up.
+    """
+    given = pd.Index(ends[k])
+    if pd.api.types.is_numeric_dtype(ids) != pd.api.types.is_numeric_dtype(given):
+        ids, given = ids.astype(str), given.astype(str)
+    found: Array = ids.get_indexer(given)
+    if (found < 0).any():
+        are_whole = all(_WHOLE.fullmatch(str(each).strip()) for each in ids)
+        plain = ids.map(lambda each: _plain_id(each, are_whole))
+        if plain.is_unique:
+            others = given[found < 0].map(lambda each: _plain_id(each, are_whole))
+            found[found < 0] = plain.get_indexer(others)
     if (found < 0).any():
         i = int(np.flatnonzero(found < 0)[0])
         raise EraseError(
             "edges between nodes of the nodes table",
-            f"{ends.iloc[i : i + 1].tolist()[0]!r} in the column {name!r}, row {i}",
+            f"{given[i : i + 1].tolist()[0]!r} in the column {ends[k].name!r}, {_edge(ends, i)}",
             "Add that node, remove the edge, or name the column with these ids: id=….",
             option="id",
         )
     return found.astype(np.int64)
+
+
+def _plain_id(id: Any, is_whole: bool) -> str:
+    """Return an id without blanks around it, a whole number without its fraction .0."""
+    plain = str(id).strip()
+    return plain.split(".")[0] if is_whole and _WHOLE.fullmatch(plain) else plain
+
+
+def _edge(ends: Sequence["pd.Series[Any]"], i: int) -> str:
+    """Return how errors call the edge in row i."""
+    source, target = (end.iloc[i : i + 1].tolist()[0] for end in ends)
+    return f"the edge from {source!r} to {target!r}"
 
 
 def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
@@ -465,10 +522,12 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
         words += [options.trusted, options.trusted_random]
     else:
         words = [options.source or "source", options.target or "target", *columns[:2]]
+    styled = [] if options.contract is None else [c for c in options.contract.columns if c.style]
+    as_text = {*words, *(column.name for column in styled)}  # 1.234 may be 1234
     chunks = pd.read_csv(
         path,
         sep=separator,
-        dtype={word: str for word in words if word in columns},
+        dtype={word: str for word in as_text if word in columns},
         keep_default_na=False,
         na_values={column: _GAPS for column in columns if column not in words},
         chunksize=max(1, _CELLS_AT_ONCE // max(1, len(columns))),
@@ -477,7 +536,7 @@ def read_csv(path: Path, kind: str, options: TableOptions) -> pd.DataFrame:
     table = pd.concat(_shrunk(chunks), ignore_index=True)
     if kind == "nodes" and options.label in table:
         trusted = options.trusted
-        has_classes = trusted in table and truth_values(table[trusted]) is None
+        has_classes = trusted in table and confirms(table[trusted], table[options.label]) is None
         classes = [options.label, *([trusted] if has_classes else [])]
         numbers = table[classes].apply(pd.to_numeric, errors="coerce")
         if numbers.notna().equals(table[classes] != ""):  # names as soon as one is a name
