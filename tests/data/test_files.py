@@ -590,7 +590,7 @@ def test_npz_without_labels_is_a_graph_to_predict_on(y: str, tmp_path: Path) -> 
     np.savez(tmp_path / "g.npz", **arrays, x=np.ones((3, 1)), attr_matrix=np.ones((3, 1)))
     data = read_graph(tmp_path / "g.npz")
     assert NodeTask.of(data, labelled=False).num_nodes == 3
-    with pytest.raises(EraseError, match=r"labels in data.y; got none. Set y .*: label=…"):
+    with pytest.raises(EraseError, match=r"labels in data.y; got none. Set y .*label=…"):
         NodeTask.of(data)
 
 

@@ -95,7 +95,7 @@ def test_the_number_of_classes(changes: dict[str, Any], k: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": None}, r"labels in data\.y; got none\. Set y \[N\].*: label=…"),
+        ({"y": None}, r"labels in data\.y; got none\. Set y \[N\].*label=…"),
         ({"y": torch.tensor([0, 1, -2, 0, 1])}, r"label -2 at node 2.*set it to -1"),
         ({"num_classes": 2, "y": torch.tensor([0, 1, 1, 2, 1])}, r"0\.\.1.*label 2 at node 3"),
         (
