@@ -366,6 +366,25 @@ def test_a_damaged_table_of_decisions_is_refused(rows: str, tmp_path: Path) -> N
         read_reviews(path)
 
 
+@pytest.mark.parametrize("made", ["1e3", "now", "12:00", "2026-13-01", "2026-02-31", "0000-01-01x"])
+def test_a_decision_at_an_impossible_time_is_refused(made: str, tmp_path: Path) -> None:
+    """SQLite takes 1e3 for a Julian day, and has a 31st of February."""
+    path = tmp_path / "decisions.csv"
+    path.write_text(f"id,key,node,reviewer,action,label,made\n1,k,0,ann,given,a,{made}\n")
+    with pytest.raises(EraseError, match="an impossible (time|decision)"):
+        read_reviews(path)
+
+
+@pytest.mark.parametrize(
+    "made", ["", "2026-11-19T05:00:00.000+00:00", "2026-11-19", "2026-11-19 05:00Z"]
+)
+def test_a_decision_may_have_any_iso_time_or_none(made: str, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.csv"
+    path.write_text(f"id,key,node,reviewer,action,label,made\n1,k,0,ann,given,a,{made}\n")
+    (time,) = read_reviews(path).decisions["made"]
+    assert pd.isna(time) == (made == "")
+
+
 def test_a_full_disk_is_an_error_of_ours(reviews: Reviews) -> None:
     reviews.record(0, "b")
     (pages,) = reviews._connection.execute("PRAGMA page_count").fetchone()

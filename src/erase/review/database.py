@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,7 +118,7 @@ def database_errors(path: Path) -> Iterator[None]:
 _CHECKS = (
     f"typeof(node) = 'integer' AND node BETWEEN 0 AND {LAST_NODE}",
     "typeof(reviewer) = 'text' AND typeof(note) = 'text' AND typeof(key) = 'text'",
-    "typeof(made) = 'text' AND (made = '' OR datetime(made) IS NOT NULL)",
+    "typeof(made) = 'text' AND (made = '' OR made GLOB '[0-9][0-9][0-9][0-9]-*')",
     "typeof(given) IN ('text', 'null') AND typeof(suggested) IN ('text', 'null')",
     "typeof(label) IN ('text', 'null') AND typeof(batch) IN ('text', 'null')",
     "typeof(random) = 'integer' AND typeof(seconds) IN ('real', 'integer', 'null')",
@@ -141,6 +141,11 @@ def check_contents(connection: sqlite3.Connection, path: Path) -> None:
         numbers = connection.execute("SELECT value FROM meta WHERE name IN ('nodes', 'seed')")
         if any(re.fullmatch(r"[0-9]{1,19}", str(text)) is None for (text,) in numbers):
             wrong = "with an impossible number of nodes or seed"
+        if not wrong:
+            try:  # SQLite takes more for times than pandas does
+                times_of([made for (made,) in connection.execute("SELECT made FROM decisions")])
+            except (ValueError, OverflowError):
+                wrong = "with a decision at an impossible time"
     if wrong:
         raise EraseError(
             "a whole database of `erase review`, or a CSV file that it exported",
@@ -254,3 +259,8 @@ def import_table(connection: sqlite3.Connection, path: Path) -> None:
 def now() -> str:
     """Return the time in UTC, as it is stored."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def times_of(stored: Sequence[str]) -> pd.DatetimeIndex:
+    """Return times as they are stored; an empty one is none."""
+    return pd.to_datetime(pd.Index(stored, dtype=object), utc=True, format="ISO8601")

@@ -43,6 +43,7 @@ from erase.review.database import (
     database_errors,
     import_table,
     now,
+    times_of,
 )
 
 
@@ -166,7 +167,7 @@ class Reviews:
             cursor = self._connection.execute(query)
             columns = [each[0] for each in cursor.description]
             table = pd.DataFrame(cursor.fetchall(), columns=columns)
-        table["made"] = pd.to_datetime(table["made"], utc=True, format="ISO8601")
+        table["made"] = times_of(table["made"].tolist())
         table["random"] = table["random"].astype(bool)
         table["undoes"] = table["undoes"].astype("Int64")
         table["undone"] = table["id"].isin(table["undoes"].dropna())
