@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import Planetoid
 from torch_geometric.transforms import NormalizeFeatures
 
-from erase.data.datasets import DATASETS, load_dataset
+from erase.data.datasets import DATASETS, load_dataset, write_dataset
+from erase.data.files import read_graph
 from erase.errors import EraseError
 
 needs_files = pytest.mark.skipif(
@@ -142,6 +144,14 @@ def test_unknown_options_are_refused_before_anything_is_read() -> None:
         load_dataset("cora", colour="red")
     with pytest.raises(EraseError, match=r"num_nodes.*got nodes"):
         load_dataset("citations", nodes=100)
+
+
+def test_options_may_be_small_numbers_of_numpy(tmp_path: Path) -> None:
+    options = {"num_nodes": np.int16(300), "num_edges": np.int16(900), "num_classes": np.int8(5)}
+    graph = load_dataset("citations", **options)
+    assert (graph.num_nodes, len(graph.class_names)) == (300, 5)
+    write_dataset("citations", tmp_path / "graph", **options)
+    assert read_graph(tmp_path / "graph").num_nodes == 300
 
 
 def test_options_and_seed_reach_the_generator() -> None:

@@ -8,6 +8,7 @@ gigabyte are not downloaded; their errors name the source.
 from functools import partial
 from typing import Any
 
+import numpy as np
 from torch_geometric.data import Data
 
 from erase.data.datasets.citation_graphs import citations, write_citations
@@ -213,7 +214,7 @@ def load_dataset(name: str, seed: int = 0, **options: Any) -> Data:
     >>> load_dataset("citations", num_nodes=100, num_edges=200, num_classes=4).num_nodes
     100
     """
-    return _spec(name, options).load(seed=seed, **options)
+    return _spec(name, options).load(seed=seed, **_plain(options))
 
 
 def write_dataset(name: str, path: StrPath, seed: int = 0, **options: Any) -> None:
@@ -225,11 +226,16 @@ def write_dataset(name: str, path: StrPath, seed: int = 0, **options: Any) -> No
         seed: as in `load_dataset`.
         **options: as in `load_dataset`.
     """
-    spec = _spec(name, options)
+    spec, options = _spec(name, options), _plain(options)
     if spec.write is not None:
         spec.write(path, seed=seed, **options)
     else:
         write_folder(spec.load(seed=seed, **options), path)
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers of numpy as Python's: an int8 cannot be multiplied by 1,000."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in options.items()}
 
 
 def _spec(name: str, options: dict[str, Any]) -> DatasetSpec:
