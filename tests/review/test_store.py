@@ -371,7 +371,7 @@ def test_a_decision_at_an_impossible_time_is_refused(made: str, tmp_path: Path) 
     """SQLite takes 1e3 for a Julian day, and has a 31st of February."""
     path = tmp_path / "decisions.csv"
     path.write_text(f"id,key,node,reviewer,action,label,made\n1,k,0,ann,given,a,{made}\n")
-    with pytest.raises(EraseError, match="an impossible (time|decision)"):
+    with pytest.raises(EraseError, match=r"an impossible (time|decision)"):
         read_reviews(path)
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,7 +148,11 @@ def test_unknown_options_are_refused_before_anything_is_read() -> None:
 
 
 def test_options_may_be_small_numbers_of_numpy(tmp_path: Path) -> None:
-    options = {"num_nodes": np.int16(300), "num_edges": np.int16(900), "num_classes": np.int8(5)}
+    options: dict[str, Any] = {
+        "num_nodes": np.int16(300),
+        "num_edges": np.int16(900),
+        "num_classes": np.int8(5),
+    }
     graph = load_dataset("citations", **options)
     assert (graph.num_nodes, len(graph.class_names)) == (300, 5)
     write_dataset("citations", tmp_path / "graph", **options)
