@@ -327,10 +327,12 @@ def converted_folders(random: Random, folder: Path) -> None:
 
 def write_to(graph: Data, random: Random) -> None:
     """Change a number of an opened graph in its place."""
-    tensors = [graph.edge_index, graph.indptr, graph.x]
-    if graph.x.layout == torch.sparse_csr:
-        tensors += [graph.x.crow_indices(), graph.x.col_indices(), graph.x.values()]
-    tensor = random.choice([each for each in tensors if each.layout == torch.strided])
+    tensors, x = [graph.edge_index, graph.indptr], graph.x
+    if x is not None and x.layout == torch.sparse_csr:
+        tensors += [x.crow_indices(), x.col_indices(), x.values()]
+    elif x is not None:
+        tensors.append(x)
+    tensor = random.choice(tensors)
     if numbers := tensor.numel():
         extreme = random.choice([2**62, -1, -(2**63), 10**9, 0])
         tensor.view(-1)[random.randrange(numbers)] = extreme
