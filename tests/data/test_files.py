@@ -663,9 +663,7 @@ def test_a_file_cut_short_is_refused(name: str, keep: float, tmp_path: Path) -> 
 def test_a_broken_table_is_refused_by_its_name(suffix: str, tmp_path: Path) -> None:
     (tmp_path / f"nodes.{suffix}").write_bytes(b'"\xff\x00')
     (tmp_path / f"edges.{suffix}").write_bytes(b"source,target\n")
-    with pytest.raises(
-        EraseError, match=f"a table of nodes that can be read; got 'nodes.{suffix}'"
-    ):
+    with pytest.raises(EraseError, match=f"a table of nodes.*; got 'nodes.{suffix}'"):
         read_graph(tmp_path)
 
 
