@@ -105,6 +105,25 @@ def test_an_interrupt_leaves_no_part_however_early_it_comes(
         assert os.listdir(tmp_path) == []
 
 
+def test_an_interrupt_while_a_replaced_folder_is_removed_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(a_graph(0), tmp_path / "graph")
+    remove, calls = parts._remove, []
+
+    def interrupted(part: Path) -> None:
+        calls.append(part)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(part)
+
+    monkeypatch.setattr(parts, "_remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(a_graph(1), tmp_path / "graph")
+    assert os.listdir(tmp_path) == ["graph"]
+    assert read_graph(tmp_path / "graph").y.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("name", ["a**b", "a[1]", "**", "*"])
 def test_names_that_look_like_patterns_are_names(name: str, tmp_path: Path) -> None:
     parts.recover(tmp_path / name)

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -55,10 +55,14 @@ def new_part(path: Path, *, is_folder: bool = False) -> Iterator[Path]:
             error.filename = os.fspath(path)
         raise
     finally:
-        for part in claimed:
-            _remove(part)
-        if lock is not None:
-            os.close(lock)
+        try:
+            _remove_all(claimed)
+        except KeyboardInterrupt:  # while a large folder that was replaced is removed
+            _remove_all(claimed)
+            raise
+        finally:
+            if lock is not None:
+                os.close(lock)
 
 
 def _claim(path: Path, is_folder: bool, claimed: list[Path]) -> int | None:
@@ -155,6 +159,11 @@ def sweep(folder: Path) -> None:
                     _remove(part)
             finally:
                 os.close(lock)
+
+
+def _remove_all(parts: Sequence[Path]) -> None:
+    for part in parts:
+        _remove(part)
 
 
 def _remove(part: Path) -> None:
