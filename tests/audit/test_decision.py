@@ -543,13 +543,50 @@ def test_the_bound_on_wrong_labels_has_the_interval_of_the_labels_weight() -> No
     assert (found.low, found.value, found.high) == pytest.approx(shares)
 
 
-def test_with_noise_by_features_the_rate_is_at_least_the_bound() -> None:
+@pytest.mark.parametrize(
+    ("weight", "factor"), [(3.2, 0.0), (4.0, 0.0), (2.3, 0.5), (1.4, 1.0), (-1.0, 1.0)]
+)
+def test_the_more_a_label_adds_the_fewer_contradicted_ones_count_as_wrong(
+    weight: float, factor: float
+) -> None:
+    """From all at a weight of 1.4 to none at 3.2."""
+    assert decisions._wrong_among(weight) == pytest.approx(factor)
+
+
+def test_where_mistakes_follow_features_the_bound_leaves_out_right_labels() -> None:
+    rng = np.random.default_rng(0)
+    true, given, features = drawn(2_000, symmetric(3, 0.4), spread=1.5)
+    logits = 1.5 * np.eye(3)[true] + rng.normal(size=(2_000, 3))
+    graph = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    known = witnesses_of(given, features, graph)
+    weight = weigh_label(given, features, graph)
+    assert 1.4 < weight.weight < 3.2
+    everything, least = (
+        _independent_share(given, known, follows_features=follows) for follows in (False, True)
+    )
+    assert least.value == pytest.approx(everything.value * (3.2 - weight.weight) / 1.8)
+    for end, steps in ((least.low, 1.645), (least.high, -1.645)):
+        moved = weight.weight + steps * weight.error
+        posterior = joint_posterior(given, features, graph, replace(weight, weight=moved))
+        contradicted = float(1 - posterior[np.arange(2_000), given].mean())
+        assert end == pytest.approx(contradicted * (3.2 - moved) / 1.8)
+
+
+def test_with_noise_by_features_the_rate_is_at_least_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     _, given, features = drawn(200, symmetric(3, 0.1))
     _, _, graph = drawn(200, symmetric(3, 0.1))
     for bound in (0.0, 0.9):
-        model = _noise_by_features(
-            given, witnesses_of(given, features, graph), Estimate(bound, bound / 2, 1.0), 0
-        )[1]
+        stated = Estimate(bound, bound / 2, 1.0)
+
+        def found(*_: Any, follows_features: bool = False, stated: Estimate = stated) -> Estimate:
+            assert follows_features
+            return stated
+
+        monkeypatch.setattr(decisions, "_independent_share", found)
+        model = _noise_by_features(given, witnesses_of(given, features, graph), 0)[1]
+        assert model.at_least == stated
         assert (model.rate.low, model.rate.high) == (bound / 2, 1.0)
         assert (model.rate.value == 0.9) == (bound == 0.9)
 
