@@ -127,6 +127,12 @@ def test_a_result_depends_on_what_its_parameters_use() -> None:
     assert {"audit.decision", "methods.relabelling.method"} <= modules("corrected", "ce")
     assert {"audit.detectors", "methods.relabelling.method"} <= modules("detection", "graphcleaner")
     assert {"audit.queue", "methods.relabelling.method"} <= modules("review", "audit-gain")
+    audit, rival = (modules("annotators", name) for name in ("audit", "confident-learning"))
+    decisions = {"audit.decision", "audit.feature_noise", "audit.witnesses"}
+    assert decisions <= audit
+    assert not decisions & rival  # it decides by itself
+    assert {"audit.out_of_fold", "audit.detectors", "bench.detection"} <= audit & rival
+    assert not {"audit.run", "audit.result"} & audit
     inductive = modules("inductive", "ce")
     assert "bench.inductive" in inductive
     assert "audit.run" not in inductive

@@ -15,7 +15,7 @@ from typing import Any
 
 from erase.audit import DEFAULT_METHOD
 from erase.bench.correction import CORRECTED_BY
-from erase.bench.detection import MODEL, detects
+from erase.bench.detection import AUDIT, MODEL, detects
 from erase.bench.inductive import scores_drawn_nodes
 from erase.bench.records import Cell
 from erase.bench.review import reviews
@@ -62,6 +62,17 @@ _NAMES_ONLY: tuple[tuple[str, str], ...] = (
     ("erase.bench.inductive", "erase.bench.detection"),
     ("erase.bench.run", "erase.methods.network"),
 )
+# Cells of detection take probabilities from out-of-fold models and decide themselves.
+_WHOLE_AUDITS = (
+    ("erase.bench.detection", "erase.audit.result"),
+    ("erase.bench.detection", "erase.audit.run"),
+)
+# The audit's rivals take the probabilities only.
+_OWN_DECISION = (
+    ("erase.audit.out_of_fold", "erase.audit.decision"),
+    ("erase.bench.detection", "erase.audit.decision"),
+    ("erase.bench.detection", "erase.audit.witnesses"),
+)
 
 
 def code_of(cell: Cell) -> str:
@@ -88,6 +99,7 @@ def where_code_begins(
         methods = [DEFAULT_METHOD]
     elif detects(cell):
         roots += ["erase.bench.detection", "erase.audit.out_of_fold"]
+        unused += _WHOLE_AUDITS if cell.method == AUDIT else _WHOLE_AUDITS + _OWN_DECISION
         methods = [cell.params.get(MODEL, "")]
     if CORRECTED_BY in cell.params:
         roots.append("erase.bench.correction")
