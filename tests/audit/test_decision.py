@@ -157,8 +157,26 @@ def test_what_is_flagged_keeps_its_promise(limit: float) -> None:
     assert found.is_issue.sum() == (other.sum() if limit >= 0.5 else found.is_issue.sum())
     wrong = found.is_issue & (found.posterior.max(1) > 0.5)
     assert ((found.verdict == "wrong") == wrong).all()
-    assert ((found.verdict == "right") == (found.quality > 0.5)).all()
+    right = (found.quality > 0.5) & (proba.argmax(1) == given)
+    assert ((found.verdict == "right") == right).all()
     assert set(found.verdict) <= {"wrong", "right", "can't tell"}
+
+
+def test_what_models_contradict_is_not_called_right() -> None:
+    """Labels go wrong where the models are unsure: nothing is flagged, and quality is high."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(2, size=2_000)
+    sure = 1 / (1 + np.exp(-rng.normal(scale=3.0, size=2_000)))
+    proba = np.stack([1 - sure, sure], 1)
+    given = (rng.random(2_000) < sure).astype(np.int64)  # as the probabilities say
+    assert 0.2 < (given != true).mean()
+    found = decide(given, proba, max_false_alarms=0.2)
+    against = proba.argmax(1) != given
+    assert 0.1 < against.mean() < 0.3
+    assert found.is_issue.mean() < 0.05
+    assert (found.quality[against] > 0.5).mean() > 0.5
+    assert not (found.verdict[against] == "right").any()
+    assert (found.verdict[~against] == "right").all()
 
 
 def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:

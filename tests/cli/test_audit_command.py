@@ -58,6 +58,8 @@ def test_the_audit_is_written_as_files_people_can_open(
     assert second == f"At least {share.value:.1%} of the labels are wrong {interval}."
     rate = found.decision.noise_rate.value
     assert third == f"If mistakes ignore the features: about {rate:.1%}."
+    against = f"Models contradict {1 - known.model:.1%}: wrong labels, or nodes that are hard"
+    assert against in printed.out
     assert f"to measure the share: erase review {graph} --strategy random." in printed.out
     assert f"agree with {known.model:.1%} of the labels, the most common class with " in printed.out
     assert f"{known.majority:.1%}, neighbours' labels with {known.neighbours:.1%} " in printed.out

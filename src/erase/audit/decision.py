@@ -120,7 +120,8 @@ class Decision:
         posterior: [n, K] P(true class | node, given label).
         suggested: [n] the most probable class; the given one where no other is more probable.
         is_issue: [n] whether the label is flagged; another class is then suggested.
-        verdict: [n] "right", "wrong" or "can't tell".
+        verdict: [n] "right", "wrong" or "can't tell". Only what the prediction without the label
+            says too is "right", unless trusted labels show how often it errs.
         noise_rate: the share of wrong labels, under the `assumption`.
         at_least: a share of wrong labels that there are at least, if the features and the
             neighbours of a node do not err together; its interval is that of this bound.
@@ -176,6 +177,10 @@ def decide(
     since no model has seen another of its class, and its quality is at most 1/2. Such labels have
     no part in the agreement, in T, nor in the noise rate. Cost: linear in n.
 
+    A label that is more probable than all other classes together, but is not what the prediction
+    without it says, is not called right: whether the label or the prediction is wrong rests on the
+    assumption about the noise. At nodes that are hard anyway it does not hold.
+
     With witnesses, `proba` is pooled with the prediction by the graph. Where mistakes follow the
     features (:mod:`erase.audit.feature_noise`), the labels around the node count in full, smoothed
     features and the given label by half (:func:`erase.audit.feature_noise.level_posterior`). Where
@@ -206,6 +211,7 @@ def decide(
     posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
     quality = posterior[np.arange(len(given)), given]
     is_issue, verdict = verdicts(given, posterior, max_false_alarms)
+    verdict[(verdict == "right") & (_suggested(given, pooled) != given)] = CANNOT_TELL
     rate, at_least = model.rate, model.at_least
     if not known.is_informative:
         is_issue, verdict = np.zeros_like(is_issue), np.full_like(verdict, CANNOT_TELL)

@@ -73,4 +73,6 @@ def wrong_share_sentences(
         second = f"Mistakes {verb} the features: {about}, and the upper end is not known."
     else:
         second = f"If mistakes ignore the features: {about}."
-    return [f"{first}.", second, advice]
+    contradicted = 1 - decision.agreement.model
+    third = f"Models contradict {contradicted:.1%}: wrong labels, or nodes that are hard to predict."
+    return [f"{first}.", second, third, advice]

@@ -96,7 +96,8 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     assert noisy == (
         "12%",
         "At least 12.0% of the labels are wrong (90 % interval 10.5% to 15.0%). If mistakes ignore "
-        "the features: about 15.0%. Confirm 50 labels drawn at random to measure the share: "
+        "the features: about 15.0%. Models contradict 28.0%: wrong labels, or nodes that are hard "
+        "to predict. Confirm 50 labels drawn at random to measure the share: "
         "erase review GRAPH --strategy random.",
     )
     assert listed[0] == str(len(flagged))
