@@ -74,5 +74,7 @@ def wrong_share_sentences(
     else:
         second = f"If mistakes ignore the features: {about}."
     contradicted = 1 - decision.agreement.model
-    third = f"Models contradict {contradicted:.1%}: wrong labels, or nodes that are hard to predict."
+    third = (
+        f"Models contradict {contradicted:.1%}: wrong labels, or nodes that are hard to predict."
+    )
     return [f"{first}.", second, third, advice]
