@@ -9,6 +9,7 @@ import pytest
 from erase.bench.digests import (
     CHECKED_BEFORE,
     OF_FILES,
+    OF_MANY_PROCESSES,
     PACKAGE,
     WITHOUT_EFFECT,
     digest,
@@ -157,7 +158,7 @@ def test_definitions_without_effect_exist(module: str) -> None:
     assert set(CHECKED_BEFORE[module]) <= set(vars(import_module(module)))
 
 
-@pytest.mark.parametrize("module", [*WITHOUT_EFFECT, *OF_FILES])
+@pytest.mark.parametrize("module", [*WITHOUT_EFFECT, *OF_MANY_PROCESSES, *OF_FILES])
 def test_what_is_skipped_exists(module: str) -> None:
     path = PACKAGE.joinpath(*module.split(".")[1:])
     assert path.is_dir() or path.with_suffix(".py").is_file()

@@ -36,6 +36,8 @@ WITHOUT_EFFECT: tuple[str, ...] = (
     "erase.training.progress",
     "erase.version",
 )
+# What several processes exchange, and where results lie: a cell is run by one process.
+OF_MANY_PROCESSES: tuple[str, ...] = ("erase.training.disk", "erase.training.processes")
 # Modules that only graphs in files and tables come through, not datasets by name.
 OF_FILES: tuple[str, ...] = (
     "erase.data.cells",
@@ -84,7 +86,7 @@ def where_code_begins(
     cell: Cell,
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
     """Return the modules that a cell runs, those that do not count, and imports it does not use."""
-    skipped, unused = WITHOUT_EFFECT, _NAMES_ONLY
+    skipped, unused = WITHOUT_EFFECT + OF_MANY_PROCESSES, _NAMES_ONLY
     dataset = dataset_name(cell.dataset)
     if dataset is not None:
         load = DATASETS[dataset].load
