@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from erase.audit import audit
+from erase.audit.run import audit_by_all
 from erase.data.files import save_arrays
 from erase.data.noise import corrupt
 from erase.data.splits import without_splits
@@ -42,11 +42,19 @@ def main() -> None:
             }
             arrays |= {f"weight/{k}": v for k, v in model.fit_.weights.items()}
             save_arrays(Path(sys.argv[1]) / f"{case} {rank()}.safetensors", arrays, {})
-        found = audit(without_splits(graph), method=METHODS["relabelling"](**CASES["relabelling"]))
+        method = METHODS["relabelling"](**CASES["relabelling"])
+        found = audit_by_all(without_splits(graph), method=method)
+        if found is None:
+            return
+        audited, evidence = found
         arrays = {
-            "proba": torch.from_numpy(found.pred_probs),
-            "quality": torch.from_numpy(found.decision.quality),
-            "embedding": torch.from_numpy(found.embedding),
+            "proba": torch.from_numpy(audited.pred_probs),
+            "quality": torch.from_numpy(audited.decision.quality),
+            "posterior": torch.from_numpy(audited.decision.posterior),
+            "transition": torch.from_numpy(audited.decision.transition),
+            "embedding": torch.from_numpy(audited.embedding),
+            "by graph": torch.from_numpy(evidence.graph),
+            "smoothed": torch.from_numpy(evidence.features),
         }
         save_arrays(Path(sys.argv[1]) / f"audit {rank()}.safetensors", arrays, {})
 
