@@ -31,8 +31,10 @@ def own_places(edge_index: Tensor, num_nodes: int, width: int) -> Tensor:
     draw = np.random.RandomState(0).normal(size=(num_nodes, size)).astype(np.float32)
     own = torch.from_numpy(matrix @ draw)
     whole = torch.from_numpy(draw)  # its memory is used again
-    for _ in range(2 * _POWERS):
-        gather_rows(_orthonormal(own), num_nodes, NODES_AT_ONCE, whole)
+    for number in range(2 * _POWERS):
+        # of every second product: in between, columns do not become parallel
+        own = own if number % 2 else _orthonormal(own)
+        gather_rows(own, num_nodes, NODES_AT_ONCE, whole)
         own = torch.from_numpy(matrix @ draw)
     basis = _orthonormal(own)
     gather_rows(basis, num_nodes, NODES_AT_ONCE, whole)

@@ -28,7 +28,7 @@ from erase.nn.encoders import take_rows
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, columns_at_once, propagate
 from erase.training.chunks import NODES_AT_ONCE
-from erase.training.disk import OnDisk, leave_memory
+from erase.training.disk import OnDisk, leave_memory, return_freed
 from erase.training.processes import (
     add_up,
     count,
@@ -490,6 +490,7 @@ def _own_smoothed(
                 add_up=add_up,
                 overwrite=True,
             )
+    return_freed()
     part = None if not near else _reduced(columns, x, slice(0, n), own_stretch(width))
     for name, how in smoothings.items():
         if part is not None and name in near:
@@ -498,10 +499,12 @@ def _own_smoothed(
             if not near:
                 part = None
             del operator  # before columns are exchanged
+            return_freed()
             own = gather_columns(spread, width, mine, NODES_AT_ONCE)
             del spread
         else:
             own = _reduced(columns, x, mine, slice(0, width))
+        return_freed()
         yield name, own
         del own
 
