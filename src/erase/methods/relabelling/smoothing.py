@@ -490,16 +490,15 @@ def _own_smoothed(
                 add_up=add_up,
                 overwrite=True,
             )
-    return_freed()
     part = None if not near else _reduced(columns, x, slice(0, n), own_stretch(width))
     for name, how in smoothings.items():
         if part is not None and name in near:
             operator = _operator(how, near.pop(name), graph)
+            return_freed()
             spread = _spread_columns(how, part, operator, part if not near else None)
             if not near:
                 part = None
             del operator  # before columns are exchanged
-            return_freed()
             own = gather_columns(spread, width, mine, NODES_AT_ONCE)
             del spread
         else:
