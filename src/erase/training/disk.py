@@ -3,6 +3,7 @@
 import ctypes
 import math
 import mmap
+import sys
 from tempfile import TemporaryFile
 from weakref import WeakValueDictionary
 
@@ -40,8 +41,8 @@ def leave_memory(tensor: Tensor) -> None:
 
 def return_freed() -> None:
     """Give memory that was freed back to the system: glibc keeps parts below 32 MB for later."""
-    if hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # elsewhere the system decides
-        library.malloc_trim(0)
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)  # elsewhere the system decides
 
 
 def _drop(pages: mmap.mmap) -> None:
