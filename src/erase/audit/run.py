@@ -74,29 +74,12 @@ def audit(
     return found
 
 
-def audit_with_evidence(
-    graph: Any,
-    *,
-    method: str | NodeClassifier = DEFAULT_METHOD,
-    folds: int = FOLDS,
-    max_false_alarms: float = 0.2,
-    seed: int = 0,
-    device: str = "auto",
-    progress: bool = False,
-) -> tuple[Audit, Evidence]:
+def audit_with_evidence(graph: Any, **options: Any) -> tuple[Audit, Evidence]:
     """Return the :func:`audit` of a graph, and what trusted labels can learn from later.
 
-    :func:`redo` then needs no new models.
+    :func:`redo` then needs no new models. The options are those of :func:`audit`.
     """
-    found = audit_by_all(
-        graph,
-        method=method,
-        folds=folds,
-        max_false_alarms=max_false_alarms,
-        seed=seed,
-        device=device,
-        progress=progress,
-    )
+    found = audit_by_all(graph, **options)
     if found is None:
         raise EraseError(
             "the first of several processes, which has the audit",
@@ -119,6 +102,7 @@ def audit_by_all(
     """Return what :func:`audit_with_evidence` does; None in all but the first of many processes.
 
     These end before the labels are decided, and hold neither representations nor a result.
+    The arguments are those of :func:`audit`.
     """
     start = time.perf_counter()
     model = _model(method, seed, device)

@@ -67,4 +67,4 @@ def test_only_the_first_process_holds_all_representations(answers: tuple[Path, P
     assert first["features"].tolist() == [61, 7]
     assert second["features"].tolist() == [62, 7]
     for name in ("embedding", "smoothed"):
-        assert (first[name][0], second[name][0]) == (123, 0)
+        assert [int(shapes[name][0]) for shapes in (first, second)] == [123, 0]
