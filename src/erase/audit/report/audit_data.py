@@ -137,7 +137,7 @@ def _unit(audit: Audit, nodes: Nodes) -> NDArray[np.float32]:
     for start in range(0, len(nodes), _ROWS):
         some = slice(start, start + _ROWS)
         unit[some] = directions(audit.embedding[nodes[some]])
-    leave_memory(torch.from_numpy(audit.embedding))
+        leave_memory(torch.from_numpy(audit.embedding))
     return unit
 
 
