@@ -22,6 +22,7 @@ from erase.audit import DEFAULT_METHOD, MAX_EPOCHS, audit_params
 from erase.audit.decision import IGNORES_FEATURES
 from erase.audit.neighbours import neighbour_agreement
 from erase.audit.out_of_fold import out_of_sample
+from erase.audit.run import audit_by_all
 from erase.bench.detection import detection_scores, score_audit
 from erase.data.files import read_json
 from erase.data.task import NodeTask
@@ -52,6 +53,13 @@ def fruit(rate: float = 0.2, seed: int = 0) -> tuple[Data, Data]:
     clean.class_names = ["apple", "pear", "plum"]
     clean.node_names = [f"node {i}" for i in range(120)]
     return clean, erase.corrupt(clean, "symmetric", rate, seed=seed, on="train+val")
+
+
+def test_only_the_first_of_several_processes_has_an_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("erase.audit.run.rank", lambda: 1)
+    assert audit_by_all(fruit()[1], method=LabelPropagation()) is None
+    with pytest.raises(EraseError, match=r"first of several processes.*process 1.*audit_by_all"):
+        erase.audit(fruit()[1], method=LabelPropagation())
 
 
 def model(**changes: Any) -> CrossEntropy:

@@ -1,7 +1,9 @@
 """Representations that outgrow the memory lie in a file, and are the same."""
 
+import ctypes
 import gc
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import erase
 from erase.training import chunks
-from erase.training.disk import OnDisk
+from erase.training.disk import OnDisk, return_freed
 
 
 def resident() -> int:
@@ -17,6 +19,21 @@ def resident() -> int:
     status = Path("/proc/self/status").read_text()
     (kilobytes,) = re.findall(r"VmRSS:\s+(\d+)", status)
     return 1024 * int(kilobytes)
+
+
+IS_GLIBC = sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim")
+
+
+@pytest.mark.skipif(not IS_GLIBC, reason="needs glibc")
+def test_freed_memory_goes_back_to_the_system() -> None:
+    """What lies between parts in use stays with the process otherwise."""
+    parts = [bytearray(100_000) for _ in range(2_000)]
+    full = resident()
+    del parts[:-1]
+    gc.collect()
+    return_freed()
+    assert resident() < full - 150_000_000
+    assert len(parts[0]) == 100_000
 
 
 def test_what_is_written_stays_after_it_left_the_memory() -> None:

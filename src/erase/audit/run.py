@@ -22,6 +22,7 @@ from erase.errors import EraseError, memory_errors
 from erase.methods import NodeClassifier, build_method, default_params
 from erase.methods.base import SHARE, resolve_device, show_notes
 from erase.methods.relabelling.trusted import Evidence
+from erase.training.processes import rank
 from erase.version import __version__
 
 # Defaults of an audit, the same in Python, on the command line and in studies.
@@ -73,7 +74,22 @@ def audit(
     return found
 
 
-def audit_with_evidence(
+def audit_with_evidence(graph: Any, **options: Any) -> tuple[Audit, Evidence]:
+    """Return the :func:`audit` of a graph, and what trusted labels can learn from later.
+
+    :func:`redo` then needs no new models. The options are those of :func:`audit`.
+    """
+    found = audit_by_all(graph, **options)
+    if found is None:
+        raise EraseError(
+            "the first of several processes, which has the audit",
+            f"process {rank()}",
+            "Call erase.audit.run.audit_by_all, which returns None in the others.",
+        )
+    return found
+
+
+def audit_by_all(
     graph: Any,
     *,
     method: str | NodeClassifier = DEFAULT_METHOD,
@@ -82,10 +98,11 @@ def audit_with_evidence(
     seed: int = 0,
     device: str = "auto",
     progress: bool = False,
-) -> tuple[Audit, Evidence]:
-    """Return the :func:`audit` of a graph, and what trusted labels can learn from later.
+) -> tuple[Audit, Evidence] | None:
+    """Return what :func:`audit_with_evidence` does; None in all but the first of many processes.
 
-    :func:`redo` then needs no new models.
+    These end before the labels are decided, and hold neither representations nor a result.
+    The arguments are those of :func:`audit`.
     """
     start = time.perf_counter()
     model = _model(method, seed, device)
@@ -111,6 +128,8 @@ def audit_with_evidence(
     if progress:
         print("Neighbours' labels and places in the graph …", file=sys.stderr)
     witnesses = gather(task, fold, seed, device_used, views)
+    if rank() > 0:
+        return None
     audited = given[labelled]
     decision = decide(
         audited,

@@ -18,15 +18,16 @@ from scipy.special import softmax
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from erase.audit.places import own_places
 from erase.data.features import spectral_features
 from erase.data.task import NodeTask
 from erase.methods.relabelling.ensemble import linear_proba, smoothed_features
 from erase.methods.relabelling.noise_model import log_proba
-from erase.methods.relabelling.smoothing import whole_rows
 from erase.nn.regressions import Regressions
 from erase.nn.sparse import propagate
 from erase.random import numpy_stream
 from erase.training.graphs import whole_graph
+from erase.training.processes import add_up, count, own_stretch
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -87,6 +88,7 @@ def gather(
 ) -> Witnesses:
     """Return class probabilities by features and by the graph for each labelled node of a task.
 
+    Several processes divide the rows of features and the columns of labels.
     Cost: four regressions a fold and a truncated SVD of the adjacency; linear in nodes and edges.
 
     Args:
@@ -104,9 +106,7 @@ def gather(
     if not edges_only and (missing := [name for name in VIEWS if name not in found]):
         _, features = smoothed_features(task, "all", _WIDTH, device)
         for name in missing:
-            whole = whole_rows(features[name], task.num_nodes)
-            rows = whole[torch.from_numpy(nodes).to(device)]
-            found[name] = held_out(rows, given, own, task.num_classes, _STRENGTH)
+            found[name] = _by_rows(features[name], task, nodes, given, own, _STRENGTH)
     predictions: dict[str, Callable[[], Floats]] = {
         "neighbours": lambda: neighbour_labels(task, nodes, given),
         "propagation": lambda: _propagated(task, nodes, given, own, device),
@@ -158,18 +158,27 @@ def neighbour_labels(task: NodeTask, nodes: Classes, given: Classes) -> Floats:
 def _propagated(
     task: NodeTask, nodes: Classes, given: Classes, fold: Classes, device: torch.device
 ) -> Floats:
-    """Return label propagation [n, K] without the labels of the node's fold."""
+    """Return label propagation [n, K] without the labels of the node's fold.
+
+    Of several processes each propagates some of the columns, one for each fold and class.
+    """
     k, folds = task.num_classes, int(fold.max()) + 1
     seen = torch.from_numpy(fold[:, None] != np.arange(folds))
     hot = one_hot(torch.from_numpy(given), k).float()
-    start = torch.zeros(task.num_nodes, folds, k)
-    start[torch.from_numpy(nodes)] = hot[:, None] * seen[..., None]
+    mine = own_stretch(folds * k)
+    start = torch.zeros(task.num_nodes, mine.stop - mine.start)
+    start[torch.from_numpy(nodes)] = (hot[:, None] * seen[..., None]).flatten(1)[:, mine]
     operator = whole_graph(task, device).normalised("symmetric")
     spread = propagate(
-        *operator, start.flatten(1).to(device), keep=_KEEP, steps=_STEPS, restart=True,
-        bounded=False,
-    ).view(-1, folds, k)  # fmt: skip
-    scores = spread[torch.from_numpy(nodes), torch.from_numpy(fold)].cpu().double().numpy()
+        *operator, start.to(device), keep=_KEEP, steps=_STEPS, restart=True, bounded=False
+    )
+    scores = np.zeros((len(nodes), k))
+    for part in range(mine.start // k, -(-mine.stop // k)):  # folds that have columns here
+        first, last = max(part * k, mine.start), min((part + 1) * k, mine.stop)
+        inside = np.flatnonzero(fold == part)
+        own = spread[torch.from_numpy(nodes[inside]), first - mine.start : last - mine.start]
+        scores[inside, first - part * k : last - part * k] = own.cpu().double().numpy()
+    add_up(torch.from_numpy(scores))
     shares = np.bincount(given, minlength=k) / len(given)
     scores = scores + 1e-3 * shares
     proba: Floats = scores / scores.sum(1, keepdims=True)
@@ -180,22 +189,57 @@ def _by_place(
     task: NodeTask, nodes: Classes, given: Classes, fold: Classes, device: torch.device
 ) -> Floats:
     """Return a regression [n, K] on the spectral embedding of the adjacency."""
+    n = task.num_nodes
+    width = _SPECTRAL_WIDTH_OF_MANY if n > _MANY_NODES else _SPECTRAL_WIDTH
     if task.feature_contract.source == "edges":
-        embedding = task.x
+        own = task.x[own_stretch(n)]
+    elif count() == 1:
+        own = spectral_features(task.edge_index, n, width)
     else:
-        many = task.num_nodes > _MANY_NODES
-        width = _SPECTRAL_WIDTH_OF_MANY if many else _SPECTRAL_WIDTH
-        embedding = spectral_features(task.edge_index, task.num_nodes, width)
-    rows = embedding[torch.from_numpy(nodes)].to(device)
-    return held_out(rows, given, fold, task.num_classes, _SPECTRAL_STRENGTH)
+        own = own_places(task.edge_index, n, width)
+    return _by_rows(own.to(device), task, nodes, given, fold, _SPECTRAL_STRENGTH)
 
 
-def held_out(rows: Tensor, given: Classes, fold: Classes, k: int, strength: float) -> Floats:
-    """Return the probabilities of each row [n, K] by a regression without its fold."""
+def _by_rows(
+    own: Tensor, task: NodeTask, nodes: Classes, given: Classes, fold: Classes, strength: float
+) -> Floats:
+    """Return :func:`held_out` of the labelled nodes [n, K] by features of the nodes.
+
+    Args:
+        own: [m, D] features; of several processes, of the nodes of this one.
+        task: the graph.
+        nodes: [n] labelled nodes, ascending.
+        given: [n] their classes.
+        fold: [n] their folds.
+        strength: C.
+    """
+    mine = own_stretch(task.num_nodes)
+    some = slice(*np.searchsorted(nodes, [mine.start, mine.stop]))
+    rows = own[torch.from_numpy(nodes[some] - mine.start).to(own.device)]
+    proba = np.zeros((len(nodes), task.num_classes))
     folds = int(fold.max()) + 1
+    proba[some] = held_out(rows, given[some], fold[some], task.num_classes, strength, folds)
+    add_up(torch.from_numpy(proba))
+    return proba
+
+
+def held_out(
+    rows: Tensor, given: Classes, fold: Classes, k: int, strength: float, folds: int | None = None
+) -> Floats:
+    """Return the probabilities of each row [n, K] by a regression without its fold.
+
+    Args:
+        rows: [n, D] features; of several processes, of some labels each.
+        given: [n] classes.
+        fold: [n].
+        k: number of classes.
+        strength: C.
+        folds: how many; None: as many as `fold` has.
+    """
+    folds = int(fold.max()) + 1 if folds is None else folds
     seen = torch.from_numpy(fold != np.arange(folds)[:, None]).to(rows)
     targets = one_hot(torch.from_numpy(given), k).to(rows).expand(folds, -1, -1)
-    weights, intercepts = Regressions(rows).solve(targets, seen, strength)
+    weights, intercepts = Regressions(rows, add_up).solve(targets, seen, strength)
     proba = np.empty((len(given), k))
     for model in range(folds):
         inside = np.flatnonzero(fold == model)

@@ -77,7 +77,8 @@ def audit_graph(
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
-        from erase.audit import audit, audit_params
+        from erase.audit import audit_params
+        from erase.audit.run import audit_by_all
         from erase.bench import PROTOCOLS, given_labels
         from erase.bench.detection import score_audit
         from erase.data.files import need_pyarrow, write_json
@@ -106,7 +107,7 @@ def audit_graph(
         out = out or Path("out") / f"{name}-audit"
         if rank() == 0:
             hold_folder(out, "audit", graph)
-        found = audit(
+        audited = audit_by_all(
             task,
             method=model,
             folds=folds,
@@ -114,8 +115,9 @@ def audit_graph(
             seed=seed,
             progress=not output.quiet,
         )
-        if rank() > 0:
+        if audited is None:  # the first process writes
             return
+        found, _ = audited
         if reviews is not None and noise is None:
             found = _with_share(found, reviews)
         found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})

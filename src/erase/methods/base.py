@@ -125,11 +125,12 @@ class CrossFit:
         own: [N, K] of a labelled node by the model that misses its fold; the mean over all models
             where a node has no label.
         classes_seen: [folds, K] whether the model had a training label of the class.
-        embedding: [N, D].
+        embedding: [N, D]; of several processes only the first has rows.
         by_fold: returns the predictions of every model for every node [folds, N, K].
         views: [n, K] by name, of the labelled nodes: the prediction of each part of the features
             without the label; empty where the method does not take features apart.
-        smoothed: [N, D] features smoothed over the graph; None where the method has none.
+        smoothed: [N, D] features smoothed over the graph, again of the first process; None where
+            the method has none.
     """
 
     own: NDArray[np.float32]

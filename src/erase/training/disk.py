@@ -1,7 +1,9 @@
 """Results too large for memory."""
 
+import ctypes
 import math
 import mmap
+import sys
 from tempfile import TemporaryFile
 from weakref import WeakValueDictionary
 
@@ -35,6 +37,12 @@ def leave_memory(tensor: Tensor) -> None:
     """Drop the pages of a tensor that an :class:`OnDisk` made; another one stays as it is."""
     if tensor.device.type == "cpu" and (pages := _PAGES.get(tensor.data_ptr())) is not None:
         _drop(pages)
+
+
+def return_freed() -> None:
+    """Give memory that was freed back to the system: glibc keeps parts below 32 MB for later."""
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)  # elsewhere the system decides
 
 
 def _drop(pages: mmap.mmap) -> None:

@@ -7,9 +7,9 @@ the same steps and hold the same weights. Methods without batches divide the row
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,10 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from erase.errors import EraseError
+from erase.training.disk import leave_memory
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 def rank() -> int:
@@ -131,7 +135,7 @@ def gather_rows(own: Tensor, total: int, size: int, out: Tensor) -> Tensor:
         own: [r, D].
         total: rows of all processes.
         size: rows that are exchanged at a time.
-        out: [total, D], to be filled.
+        out: [total, D], to be filled; of a process that does not need the matrix, [0, D].
     """
     rows = own_stretch(total)
     for start in range(0, total, size):
@@ -141,8 +145,20 @@ def gather_rows(own: Tensor, total: int, size: int, out: Tensor) -> Tensor:
         if first < last:
             whole[first - start : last - start] = own[first - rows.start : last - rows.start]
         add_up(whole)
-        out[start:stop] = whole
+        if len(out):
+            out[start:stop] = whole
+            leave_memory(out)
     return out
+
+
+def shared(work: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+    """Return `work(item)` of all items, of which each process does every R-th."""
+    own = [work(item) for item in items[rank() :: count()]]
+    if count() == 1:
+        return own
+    parts: list[list[Answer]] = [[] for _ in range(count())]
+    dist.all_gather_object(parts, own)
+    return [parts[number % count()][number // count()] for number in range(len(items))]
 
 
 def agree(values: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from erase.audit import Audit
@@ -16,6 +17,7 @@ from erase.audit.report.embedding import look_alikes, plane
 from erase.audit.report.palette import class_marks
 from erase.audit.report.projection import directions
 from erase.nn.neighbours import NO_NODE
+from erase.training.disk import leave_memory
 
 VERDICTS = ("right", "wrong", "can't tell")
 
@@ -25,6 +27,7 @@ _LOOK_ALIKES = 8  # of a node
 _COMPARED = 100_000  # labelled nodes that may be look-alikes
 _FEWEST_WITH_LOOK_ALIKES = 2_000  # nodes, the most suspicious ones
 _SIMILARITIES = 4e8  # cosines, which take seconds: more nodes where they need no more
+_ROWS = 16_384  # read at a time
 _LIKELY = 4  # most probable classes of a node
 _NONE = 65_535  # a share that is not a number
 
@@ -130,7 +133,12 @@ def pack_shares(values: NDArray[np.floating]) -> dict[str, str]:
 
 def _unit(audit: Audit, nodes: Nodes) -> NDArray[np.float32]:
     """Return the embedding of some nodes, rows of length 1 [m, D]; the rest is not read."""
-    return directions(audit.embedding[nodes]).astype(np.float32)
+    unit = np.empty((len(nodes), audit.embedding.shape[1]), np.float32)
+    for start in range(0, len(nodes), _ROWS):
+        some = slice(start, start + _ROWS)
+        unit[some] = directions(audit.embedding[nodes[some]])
+        leave_memory(torch.from_numpy(audit.embedding))
+    return unit
 
 
 def _look_alikes(

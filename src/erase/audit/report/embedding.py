@@ -68,7 +68,7 @@ def look_alikes(
     Returns:
         nodes [n, count], the most similar first, and cosines [n, count].
     """
-    found = nearest(torch.tensor(unit), count, of=torch.tensor(nodes), among=torch.tensor(among))
+    found = nearest(torch.as_tensor(unit), count, of=torch.tensor(nodes), among=torch.tensor(among))
     alike, cosine = (part.numpy() for part in found)
     return alike, cosine
 

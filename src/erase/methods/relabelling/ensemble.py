@@ -7,7 +7,8 @@ This does the work of :class:`erase.Relabelling`, where the method is explained,
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from erase.training.chunks import NODES_AT_ONCE
 from erase.training.disk import leave_memory
 from erase.training.graphs import whole_graph
 from erase.training.loop import Fit, Outcome
-from erase.training.processes import add_up, own_stretch
+from erase.training.processes import add_up, own_stretch, shared
 
 Floats = NDArray[np.float64]
 Nodes = NDArray[np.int64]
@@ -258,12 +259,15 @@ def fit_mixture(
     for name, own in features.items():
         fitted = fit_candidates(name, own, labels, rounds, progress)
         rows = own[sample.to(own.device)]
+        probas: list[Floats] = []
         for candidate in fitted:
             proba = np.zeros((len(labels.sample), labels.num_classes))
             proba[inside] = by_own_fold(candidate, rows, labels.fold[labels.sample[inside]])
             add_up(torch.from_numpy(proba))
-            calibrations.append(_calibrated_on_sample(labels, proba, _PRIOR_COUNTS))
+            probas.append(proba)
         candidates += fitted
+        calibration = partial(_calibrated_on_sample, labels, prior_counts=_PRIOR_COUNTS)
+        calibrations += shared(calibration, probas)
         leave_memory(own)
     kept = _kept([candidate.name for candidate in candidates], calibrations)
     candidates = [candidates[place] for place in kept]
@@ -455,10 +459,13 @@ class Mixture:
         """Return the smoothed features that count most [N, D]."""
         return self.smoothed_rows(self.main_smoothing())
 
-    def smoothed_rows(self, smoothing: str) -> Tensor:
-        """Return the features of one smoothing [N, D], on the CPU."""
+    def smoothed_rows(self, smoothing: str, *, only_first: bool = False) -> Tensor:
+        """Return the features of one smoothing [N, D], on the CPU.
+
+        With `only_first`, the first of several processes does; the others return no rows.
+        """
         own = next(c.features for c in self.candidates if c.name[0] == smoothing)
-        return whole_rows(own, self.labels.num_nodes).cpu()
+        return whole_rows(own, self.labels.num_nodes, only_first=only_first).cpu()
 
     def fit(self) -> Fit:
         """Return the mixture as a fit.
@@ -645,16 +652,19 @@ def reconsider(
         known.append(proba)
     chosen = []
     balanced = np.array([candidate.name[2] == _BALANCED for candidate in fitted])
-    for model, missed in enumerate(labels.hidden):
-        seen = ~missed[labels.sample]
-        given = labels.given[labels.sample[seen]]
-        found = [
-            calibrate(given, proba[model, seen], powers=_POWERS, prior_counts=_PRIOR_COUNTS)
-            for proba in known
-        ]
-        shares = softmax(
-            [_evidence(one) for one in found] - np.where(balanced, _margin(len(given)), 0.0)
-        )
+    seen_by = ~labels.hidden[:, labels.sample]  # [F+1, m]
+
+    def calibrated(pair: tuple[int, int]) -> Calibration:
+        model, kind = pair
+        seen = seen_by[model]
+        given, proba = labels.given[labels.sample[seen]], known[kind][model, seen]
+        return calibrate(given, proba, powers=_POWERS, prior_counts=_PRIOR_COUNTS)
+
+    calibrations = shared(calibrated, list(product(range(len(seen_by)), range(len(known)))))
+    for model, seen in enumerate(seen_by):
+        found = calibrations[model * len(known) :][: len(known)]
+        margin = np.where(balanced, _margin(int(seen.sum())), 0.0)
+        shares = softmax([_evidence(one) for one in found] - margin)
         kept = np.flatnonzero(shares >= _NEGLIGIBLE).tolist()
         chosen.append([(k, found[k], shares[k] / shares[kept].sum()) for k in kept])
     own_given = labels.given[labels.own]

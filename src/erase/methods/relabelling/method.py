@@ -126,13 +126,14 @@ class Relabelling(NodeClassifier):
         mixture = fit_mixture(
             task, features, own, rounds=self.rounds, seed=self.seed, progress=progress
         )
+        proba, views, main = mixture.out_of_fold(), mixture.by_view(), mixture.main_smoothing()
+        rows = {
+            name: mixture.smoothed_rows(name, only_first=True).numpy()
+            for name in features
+            if name in (main, "far")
+        }
         return CrossFit(
-            mixture.out_of_fold(),
-            mixture.labels.known,
-            mixture.embedding().numpy(),
-            mixture.by_fold,
-            mixture.by_view(),
-            mixture.smoothed_rows("far").numpy() if "far" in features else None,
+            proba, mixture.labels.known, rows[main], mixture.by_fold, views, rows.get("far")
         )
 
     def _apply(self, task: NodeTask) -> Outcome:

@@ -8,6 +8,7 @@ A :class:`FeatureMap` weights and reduces the columns. It is fitted to one graph
 applied to another with the same columns.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
@@ -27,8 +28,15 @@ from erase.nn.encoders import take_rows
 from erase.nn.precision import full_float32
 from erase.nn.sparse import Graph, Pattern, columns_at_once, propagate
 from erase.training.chunks import NODES_AT_ONCE
-from erase.training.disk import OnDisk, leave_memory
-from erase.training.processes import add_up, count, gather_columns, gather_rows, own_stretch
+from erase.training.disk import OnDisk, leave_memory, return_freed
+from erase.training.processes import (
+    add_up,
+    count,
+    gather_columns,
+    gather_rows,
+    own_stretch,
+    rank,
+)
 
 _MOST_WORDS = 0.5  # a larger share of non-zeros is no longer a bag of words
 _ALIKE = 1e-5  # standard deviation of a column, or length of a row, that is mere rounding
@@ -37,7 +45,8 @@ _RANK_TOLERANCE = 1e-6
 _MOST_COLUMNS_OF_GRAM = 4_096  # 134 MB; with more columns the SVD passes over the rows many times
 _SPARSE_COST = 50  # of a sparse product of rows, against a dense one
 _JOINED_AT_ONCE = 2**17  # rows of graphs that are joined
-_LARGE = 2**28  # bytes of smoothed features held in memory; larger ones go to a file
+# Bytes of smoothed features held in memory, of all processes; larger ones go to a file.
+_LARGE = 2**28
 
 
 @dataclass(frozen=True)
@@ -470,39 +479,47 @@ def _own_smoothed(
 
     Each process searches the nearest neighbours of its nodes, and smooths some of the columns.
     """
-    n, mine = x.shape[0], own_stretch(x.shape[0])
+    n, mine, width = x.shape[0], own_stretch(x.shape[0]), columns.width
     near = {}
-    for how in smoothings.values():
-        if how.steps and how.neighbours not in near:
-            near[how.neighbours] = neighbours.nearest_graph(
+    for name, how in smoothings.items():
+        if how.steps:
+            near[name] = neighbours.nearest_graph(
                 _sought(columns, x) if how.neighbours else x.new_empty(0, 1),
                 how.neighbours,
                 queries=mine,
                 add_up=add_up,
                 overwrite=True,
             )
-    width = columns.width
-    part = _reduced(columns, x, slice(0, n), own_stretch(width))
+    part = None if not near else _reduced(columns, x, slice(0, n), own_stretch(width))
     for name, how in smoothings.items():
-        if how.steps:
-            spread = _spread(how, part, _operator(how, near[how.neighbours], graph))
-            yield name, gather_columns(spread, width, mine, NODES_AT_ONCE)
+        if part is not None and name in near:
+            operator = _operator(how, near.pop(name), graph)
+            return_freed()
+            spread = _spread_columns(how, part, operator, part if not near else None)
+            if not near:
+                part = None
+            del operator  # before columns are exchanged
+            own = gather_columns(spread, width, mine, NODES_AT_ONCE)
             del spread
         else:
-            yield name, _reduced(columns, x, mine, slice(0, width))
+            own = _reduced(columns, x, mine, slice(0, width))
+        return_freed()
+        yield name, own
+        del own
 
 
-def whole_rows(own: Tensor, nodes: int) -> Tensor:
+def whole_rows(own: Tensor, nodes: int, *, only_first: bool = False) -> Tensor:
     """Return the smoothed features of all nodes [N, d] from those of this process.
 
     Args:
         own: of the nodes `own_stretch(N)`.
         nodes: N.
+        only_first: the first process alone needs them; others return no rows.
     """
     if count() == 1:
         return own
-    large = own.element_size() * nodes * own.shape[1] > _LARGE and own.device.type == "cpu"
-    shape = (nodes, own.shape[1])
+    shape = (0 if only_first and rank() > 0 else nodes, own.shape[1])
+    large = own.element_size() * math.prod(shape) > _LARGE // count() and own.device.type == "cpu"
     out = OnDisk(*shape).tensor if large else own.new_empty(shape)
     return gather_rows(own, nodes, NODES_AT_ONCE, out)
 
@@ -550,6 +567,17 @@ def _spread(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -
     return propagate(
         *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
     )
+
+
+def _spread_columns(
+    how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor], out: Tensor | None
+) -> Tensor:
+    """Return what :func:`_spread` does, in `out` [N, d], which may be `reduced` itself."""
+    out = torch.empty_like(reduced) if out is None else out
+    size = columns_at_once(len(reduced) * count())
+    for k in range(0, reduced.shape[1], size):
+        out[:, k : k + size] = _spread(how, reduced[:, k : k + size].contiguous(), operator)
+    return out
 
 
 def _spread_to_file(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -> Tensor:
