@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from erase.data.features import normalised_adjacency
 from erase.training.chunks import NODES_AT_ONCE
 from erase.training.disk import return_freed
 from erase.training.processes import add_up, count, gather_rows, own_stretch, rank
@@ -30,7 +29,7 @@ def own_places(edge_index: Tensor, num_nodes: int, width: int) -> Tensor:
     """
     width = min(width, num_nodes)
     size = min(width + _MORE_DIRECTIONS, num_nodes)
-    matrix = normalised_adjacency(edge_index, num_nodes)[own_stretch(num_nodes)]
+    matrix = _own_rows(edge_index, num_nodes)
     return_freed()
     own = torch.from_numpy(matrix @ _draw(num_nodes, size))
     for number in range(2 * _POWERS):
@@ -46,6 +45,21 @@ def own_places(edge_index: Tensor, num_nodes: int, width: int) -> Tensor:
     places = normalize(basis @ scaled.float(), dim=1)
     places[torch.from_numpy(np.diff(matrix.indptr) == 0)] = 0  # rounding, scaled to length one
     return places
+
+
+def _own_rows(edge_index: Tensor, num_nodes: int) -> sp.csr_matrix:
+    """Return this process's rows of D^-1/2 (A + I) D^-1/2 [r, N]; an isolated node has no loop."""
+    source, target = edge_index.cpu().numpy()
+    degree = np.bincount(source, minlength=num_nodes)
+    scale = np.where(degree > 0, degree + 1.0, np.inf).astype(np.float32) ** -0.5
+    mine = own_stretch(num_nodes)
+    loops = np.arange(mine.start, mine.stop)
+    loops = loops[degree[mine] > 0]
+    inside = (source >= mine.start) & (source < mine.stop)
+    rows, columns = np.r_[source[inside], loops], np.r_[target[inside], loops]
+    values = (scale[rows], (rows - mine.start, columns))
+    matrix = sp.csr_matrix(values, shape=(len(degree[mine]), num_nodes))
+    return sp.csr_matrix(matrix @ sp.diags_array(scale))
 
 
 def _draw(rows: int, columns: int) -> NDArray[np.float32]:

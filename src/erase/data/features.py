@@ -97,18 +97,6 @@ def spectral_features(edge_index: Tensor, num_nodes: int, width: int = SPECTRAL_
     Cora 0.968 (0.944, two draws), Debian 0.971 (0.942, one), Computers 0.985 (0.984, one).
     The projection had 128 columns; width and scaling were chosen on the same two draws of Cora.
     """
-    matrix = normalised_adjacency(edge_index, num_nodes)
-    width = min(width, num_nodes)
-    if not matrix.nnz:
-        return torch.zeros(num_nodes, width)
-    left, values, _ = randomized_svd(matrix, width, n_iter=4, random_state=0)
-    x = normalize(torch.from_numpy((left * values).astype(np.float32)), dim=1)
-    x[np.diff(matrix.indptr) == 0] = 0  # rounding, scaled to length one
-    return x
-
-
-def normalised_adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_matrix:
-    """Return D^-1/2 (A + I) D^-1/2 [N, N], where an isolated node has no self-loop."""
     source, target = edge_index.cpu().numpy()
     nodes = np.unique(source)
     ones = np.ones(source.size + nodes.size, np.float32)
@@ -116,4 +104,11 @@ def normalised_adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_matrix:
     adjacency = sp.csr_matrix((ones, ends), shape=(num_nodes, num_nodes))
     degree = np.maximum(np.bincount(ends[0], minlength=num_nodes), 1).astype(np.float32)
     scale = sp.diags_array(degree**-0.5, dtype=np.float32)
-    return sp.csr_matrix(scale @ adjacency @ scale)
+    matrix = sp.csr_matrix(scale @ adjacency @ scale)
+    width = min(width, num_nodes)
+    if not nodes.size:
+        return torch.zeros(num_nodes, width)
+    left, values, _ = randomized_svd(matrix, width, n_iter=4, random_state=0)
+    x = normalize(torch.from_numpy((left * values).astype(np.float32)), dim=1)
+    x[np.diff(matrix.indptr) == 0] = 0  # rounding, scaled to length one
+    return x
