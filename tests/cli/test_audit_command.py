@@ -14,7 +14,8 @@ import torch
 import erase
 import forked
 from command_line import NO_TABLE_OPTIONS, parsed
-from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params
+from erase.audit import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit_params
+from erase.audit.run import audit_by_all
 from erase.bench.detection import score_audit
 from erase.cli import main
 from erase.data.files import read_json, write_graph
@@ -144,11 +145,11 @@ def test_options_reach_the_audit(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def watch(task: Any, **options: Any) -> erase.Audit:
+    def watch(task: Any, **options: Any) -> Any:
         seen.update(options)
-        return audit(task, method="label-propagation", folds=2)
+        return audit_by_all(task, method="label-propagation", folds=2)
 
-    monkeypatch.setattr(import_module("erase.audit"), "audit", watch)
+    monkeypatch.setattr("erase.audit.run.audit_by_all", watch)
     more = ["--folds", "3", "--max-false-alarms", "0.1", "--seed", "4", "--parquet"]
     words = ["audit", str(graph), "--out", str(tmp_path), "--method", "erase", "--quiet"]
     main([*words, *more, "--set", "trust=0.3"])

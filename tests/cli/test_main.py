@@ -213,7 +213,11 @@ def test_what_is_no_folder_to_write_to_is_told_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("minutes of work, and then an error")
 
-    for name in ("erase.audit.audit", "erase.bench.demo.run_demo", "erase.bench.tune._run"):
+    for name in (
+        "erase.audit.run.audit_by_all",
+        "erase.bench.demo.run_demo",
+        "erase.bench.tune._run",
+    ):
         monkeypatch.setattr(name, work)
     monkeypatch.setattr("erase.methods.LabelPropagation.fit", work)
     graph, taken = tmp_path / "g.npz", tmp_path / "nodes.csv"

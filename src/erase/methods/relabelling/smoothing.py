@@ -481,6 +481,7 @@ def _own_smoothed(
     """
     n, mine, width = x.shape[0], own_stretch(x.shape[0]), columns.width
     near = {}
+    return_freed()
     for name, how in smoothings.items():
         if how.steps:
             near[name] = neighbours.nearest_graph(
@@ -490,17 +491,17 @@ def _own_smoothed(
                 add_up=add_up,
                 overwrite=True,
             )
-    part = None if not near else _reduced(columns, x, slice(0, n), own_stretch(width))
     for name, how in smoothings.items():
-        if part is not None and name in near:
+        if how.steps:
             operator = _operator(how, near.pop(name), graph)
             return_freed()
-            spread = _spread_columns(how, part, operator, part if not near else None)
-            if not near:
-                part = None
+            part = _reduced(columns, x, slice(0, n), own_stretch(width))
+            size = columns_at_once(n * count())
+            for k in range(0, part.shape[1], size):  # each in its place
+                part[:, k : k + size] = _spread(how, part[:, k : k + size].contiguous(), operator)
             del operator  # before columns are exchanged
-            own = gather_columns(spread, width, mine, NODES_AT_ONCE)
-            del spread
+            own = gather_columns(part, width, mine, NODES_AT_ONCE)
+            del part
         else:
             own = _reduced(columns, x, mine, slice(0, width))
         return_freed()
@@ -567,17 +568,6 @@ def _spread(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -
     return propagate(
         *operator, reduced, keep=how.restart, steps=how.steps, restart=True, bounded=False
     )
-
-
-def _spread_columns(
-    how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor], out: Tensor | None
-) -> Tensor:
-    """Return what :func:`_spread` does, in `out` [N, d], which may be `reduced` itself."""
-    out = torch.empty_like(reduced) if out is None else out
-    size = columns_at_once(len(reduced) * count())
-    for k in range(0, reduced.shape[1], size):
-        out[:, k : k + size] = _spread(how, reduced[:, k : k + size].contiguous(), operator)
-    return out
 
 
 def _spread_to_file(how: Smoothing, reduced: Tensor, operator: tuple[Pattern, Tensor]) -> Tensor:
