@@ -108,6 +108,43 @@ print(KNNGraph is torch_geometric.transforms.KNNGraph, torch_geometric.explain.E
     assert done.stdout == expected, done.stderr
 
 
+def test_a_command_does_not_load_scipys_statistics_until_they_are_used() -> None:
+    program = """
+import sys
+from erase.cli.options import set_arithmetic
+from erase.cli.startup import starting
+set_arithmetic("float32", False)
+with starting():
+    from erase.audit import audit
+    import erase.audit.report.audit_page
+    from scipy.stats import beta, rankdata
+print([name for name in sys.modules if name.startswith("scipy.stats")])
+print(beta.ppf(0.5, 1, 1), rankdata([7, 5]).tolist(), hasattr(beta, "__wrapped__"))
+import scipy.stats
+print(scipy.stats.beta.ppf(0.5, 1, 1), scipy.stats.rankdata is not rankdata)
+from sklearn.preprocessing import quantile_transform
+print(quantile_transform([[1.0], [2.0], [3.0]], n_quantiles=3, output_distribution="normal")[1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    expected = "[]\n0.5 [2.0, 1.0] False\n0.5 True\n[0.]\n"
+    assert done.stdout == expected, done.stderr
+
+
+@pytest.mark.parametrize("uses", ["from scipy.stats import ttest_1samp", "import scipy.stats.qmc"])
+def test_other_parts_of_a_module_that_is_put_off_are_there(uses: str) -> None:
+    program = f"""
+from erase.cli.startup import starting
+with starting():
+    {uses}
+import scipy.stats
+print(scipy.stats.ttest_1samp([1.0, 3.0], 2.0).statistic, len(scipy.stats.qmc.Sobol(2).random(2)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "0.0 2\n", done.stderr
+
+
 def test_names_of_a_listing_are_imported_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
