@@ -132,8 +132,16 @@ print(quantile_transform([[1.0], [2.0], [3.0]], n_quantiles=3, output_distributi
     assert done.stdout == expected, done.stderr
 
 
-@pytest.mark.parametrize("uses", ["from scipy.stats import ttest_1samp", "import scipy.stats.qmc"])
-def test_other_parts_of_a_module_that_is_put_off_are_there(uses: str) -> None:
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "from scipy.stats import ttest_1samp",
+        "import scipy.stats.qmc",
+        "from scipy.stats import norm; norm.ppf(0.5)",
+    ],
+    ids=["name", "part", "at once"],
+)
+def test_what_is_used_at_once_of_a_module_that_is_put_off_is_there(uses: str) -> None:
     program = f"""
 from erase.cli.startup import starting
 with starting():

@@ -104,23 +104,27 @@ class _PutOff(_Absent):
         self._names = names
 
     def __getattr__(self, name: str) -> Any:
-        return _Later(self.__name__, name) if name in self._names else super().__getattr__(name)
+        return _Later(self, name) if name in self._names else super().__getattr__(name)
 
 
 class _Later:
     """Stands for an object of a module that is loaded when the object is used."""
 
-    def __init__(self, module: str, name: str) -> None:
+    def __init__(self, module: _PutOff, name: str) -> None:
         self._module = module
         self._name = name
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return getattr(import_module(self._module), self._name)(*args, **options)
+        return self._loaded()(*args, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(getattr(import_module(self._module), self._name), name)
+        return getattr(self._loaded(), name)
+
+    def _loaded(self) -> Any:
+        _forget(self._module)
+        return getattr(import_module(self._module.__name__), self._name)
 
 
 class _Listing(_Absent):
