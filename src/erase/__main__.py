@@ -1,6 +1,6 @@
 """``python -m erase`` is ``erase``."""
 
-from erase.cli import main
+from erase.cli import run
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run()

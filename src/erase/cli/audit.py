@@ -77,6 +77,7 @@ def audit_graph(
     """
     options.set_arithmetic(precision, deterministic)
     with starting():
+        import erase.audit.report.audit_page  # noqa: F401 - what to_html would import later
         from erase.audit import audit_params
         from erase.audit.run import audit_by_all
         from erase.bench import PROTOCOLS, given_labels

@@ -51,7 +51,11 @@ def tsne_input(z: NDArray[np.floating]) -> Points:
 
 
 def tsne(
-    points: Points, seed: int, angle: float = 0.5, iterations: int = _TSNE_ITERATIONS
+    points: Points,
+    seed: int,
+    angle: float = 0.5,
+    iterations: int = _TSNE_ITERATIONS,
+    perplexity: float = 30.0,
 ) -> Points:
     """Return the t-SNE map [n, 2] of principal components [n, ≥ 2], started from the first two.
 
@@ -62,12 +66,13 @@ def tsne(
         seed: of t-SNE.
         angle: of the Barnes–Hut approximation; the larger, the coarser and faster.
         iterations: of t-SNE, 250 at least.
+        perplexity: about how many neighbours of a point count; less in a small graph.
     """
     start = points[:, :2]
     if len(points) < _TSNE_FEWEST_NODES:
         return start
     model = TSNE(
-        perplexity=min(30.0, (len(points) - 1) / 3),
+        perplexity=min(perplexity, (len(points) - 1) / 3),
         init=1e-4 * start / (start[:, 0].std() or 1.0),
         learning_rate="auto",
         max_iter=iterations,
