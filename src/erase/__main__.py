@@ -1,6 +1,6 @@
 """``python -m erase`` is ``erase``."""
 
-from erase.cli import run
+from erase.cli import main
 
 if __name__ == "__main__":
-    run()
+    raise SystemExit(main())

@@ -6,15 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from erase.cli.startup import leave_quickly, starting, stop_signals
-
-
-def run() -> None:
-    """Be the program ``erase``."""
-    status: list[int] = []
-    leave_quickly(status)
-    status.append(main())
-    sys.exit(status[0])
+from erase.cli.startup import starting, stop_signals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -238,12 +238,7 @@ def set_arithmetic(precision: str, deterministic: bool) -> None:
     with starting():
         import torch
 
-        import_without(
-            "torch_geometric",
-            *("torch._dynamo", "torch_geometric.nn"),
-            *("torch_geometric.explain", "torch_geometric.profile"),
-            listings=("torch_geometric.transforms", "torch_geometric.datasets"),
-        )
+        import_without("torch_geometric", put_off="torch._dynamo")
 
     if precision == "tf32":
         torch.set_float32_matmul_precision("high")
