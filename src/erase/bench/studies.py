@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -146,36 +146,47 @@ CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
 # Noise as people make it, the most realistic first, and class-conditional noise; with the rates at
 # which most labels of a class are still right.
 FOLLOWING = ("annotator", "topology", "confidence", "instance")
-# Noise that follows features or edges, and the draws of a study of finding it: the first is the
-# one that people have most.
-ANNOTATOR_DRAWS, OTHER_DRAWS = range(10), range(5)
-FEATURE_NOISES: tuple[tuple[Sequence[str], Sequence[float], Sequence[int]], ...] = (
-    (("annotator",), (0.3,), ANNOTATOR_DRAWS),
-    (("annotator",), (0.1, 0.5), OTHER_DRAWS),
-    (FOLLOWING[1:], (0.1, 0.3, 0.5), OTHER_DRAWS),
-)
-CLASS_NOISES: tuple[tuple[Sequence[str], Sequence[float], Sequence[int]], ...] = (
-    (("symmetric",), (0.1, 0.3, 0.5), OTHER_DRAWS),
-    (("asymmetric",), (0.1, 0.3), OTHER_DRAWS),
-)
-SIX_GRAPHS = (*CITATION_GRAPHS, "computers", "cs", "debian")
+SMALLER_GRAPHS, LARGER_GRAPHS = (*CITATION_GRAPHS, "debian"), ("computers", "cs")
+SIX_GRAPHS = (*SMALLER_GRAPHS, *LARGER_GRAPHS)
 
 
-def _found(
-    noises: Sequence[tuple[Sequence[str], Sequence[float], Sequence[int]]], protocol: str
-) -> tuple[Grid, ...]:
-    """Return the audit and its rivals on six graphs, for noises, their rates and seeds."""
+class Drawn(NamedTuple):
+    """Noises of a study that finds wrong labels: on which graphs, at which rates, which draws."""
+
+    graphs: Sequence[str]
+    noises: Sequence[str]
+    rates: Sequence[float]
+    draws: Sequence[int]
+
+
+# Noise that follows features or edges; the first is the one that people have most.
+FEATURE_NOISES = (
+    Drawn(SIX_GRAPHS, ("annotator",), (0.3,), range(10)),
+    Drawn(SMALLER_GRAPHS, ("annotator",), (0.1, 0.5), range(5)),
+    Drawn(SMALLER_GRAPHS, FOLLOWING[1:], (0.1, 0.3, 0.5), range(5)),
+    Drawn(LARGER_GRAPHS, ("annotator",), (0.1, 0.5), range(3)),
+    Drawn(LARGER_GRAPHS, FOLLOWING[1:], (0.3,), range(3)),
+)
+CLASS_NOISES = (
+    Drawn(SMALLER_GRAPHS, ("symmetric",), (0.1, 0.3, 0.5), range(5)),
+    Drawn(SMALLER_GRAPHS, ("asymmetric",), (0.1, 0.3), range(5)),
+    Drawn(LARGER_GRAPHS, ("symmetric", "asymmetric"), (0.3,), range(3)),
+)
+
+
+def _found(drawn: Sequence[Drawn], protocol: str) -> tuple[Grid, ...]:
+    """Return the audit and its rivals on graphs with noises."""
     return tuple(
         Grid(
-            SIX_GRAPHS,
-            names,
-            rates,
+            each.graphs,
+            each.noises,
+            each.rates,
             (detector,),
-            seeds,
+            each.draws,
             (protocol,),
             {name: (value,) for name, value in model.items()},
         )
-        for names, rates, seeds in noises
+        for each in drawn
         for detector, model in FEATURE_NOISE_DETECTORS
     )
 
