@@ -102,6 +102,7 @@ def _decide(given: NDArray[np.int64], proba: NDArray[np.float64], noise: float) 
         suggested=suggested,
         is_issue=is_issue,
         verdict=verdict,
+        contradicted=proba.argmax(1) != given,
         noise_rate=Estimate(noise, 0.8 * noise, 1.3 * noise),
         at_least=Estimate(0.8 * noise, 0.7 * noise, noise),
         assumption=IGNORES_FEATURES,

@@ -202,23 +202,25 @@ def test_verdicts_by_hand() -> None:
             [0.5, 0.5, 0.0],  # no class is more probable than the given one
         ]
     )
-    given = np.array([0, 0, 0, 0, 1, 1])
-    flagged, verdict = verdicts(given, posterior, 0.2)
+    given, nowhere = np.array([0, 0, 0, 0, 1, 1]), np.zeros(6, bool)
+    flagged, verdict = verdicts(given, posterior, 0.2, nowhere)
     assert flagged.tolist() == [True, True, False, False, False, False]
     unsure = ["can't tell"]
     assert verdict.tolist() == ["wrong", *unsure * 2, "right", *unsure * 2]
-    flagged, verdict = verdicts(given, posterior, 0.15)
+    flagged, verdict = verdicts(given, posterior, 0.15, nowhere)
     assert flagged.tolist() == [True] + [False] * 5
-    flagged, verdict = verdicts(given, posterior, 0.0)
+    flagged, verdict = verdicts(given, posterior, 0.0, nowhere)
     assert not flagged.any()
     assert verdict.tolist() == [*unsure * 3, "right", *unsure * 2]  # not flagged is not right
-    flagged, _ = verdicts(given, posterior, 1.0)
+    flagged, _ = verdicts(given, posterior, 1.0, nowhere)
     assert flagged.tolist() == [True, True, False, False, False, False]
+    _, verdict = verdicts(given, posterior, 0.2, np.array([True, False, False, True, False, False]))
+    assert verdict.tolist() == ["wrong", *unsure * 5]  # contradicted: not right
 
 
 def test_the_only_label_of_a_class_is_never_decided_however_probable_it_is() -> None:
     posterior = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
-    flagged, verdict = verdicts(np.array([0, 0, 1]), posterior, 0.2)
+    flagged, verdict = verdicts(np.array([0, 0, 1]), posterior, 0.2, np.zeros(3, bool))
     assert not flagged.any()
     assert verdict.tolist() == ["right", "right", "can't tell"]
 

@@ -14,7 +14,16 @@ import erase
 from erase.audit import Audit, audit
 from erase.audit.decision import CANNOT_TELL, Agreement, Decision, decide
 from erase.audit.report.audit_page import audit_page
-from erase.audit.trusted import BY_TRUSTED, Trusted, _calibrated, apply_trusted, learn, wrong_share
+from erase.audit.trusted import (
+    BY_TRUSTED,
+    Trusted,
+    _calibrated,
+    _mixed,
+    _share,
+    apply_trusted,
+    learn,
+    wrong_share,
+)
 from erase.cli import main
 from erase.data.noise import corrupt
 from erase.methods import SmoothedLogReg
@@ -152,6 +161,7 @@ def misled(seed: int, reviewed: int) -> tuple[NDArray[np.bool_], Decision, Evide
         suggested=smoothed.argmax(1),
         is_issue=quality < 0.2,
         verdict=np.where(quality < 0.2, "wrong", "right"),
+        contradicted=seen != given,
         agreement=Agreement(0.8, 0.4, 0.7, 0.1),
     )
     return given != true, plain, evidence, Trusted(np.where(sample, true, -1), sample)
@@ -167,6 +177,54 @@ def test_trusted_labels_reduce_false_alarms() -> None:
         assert learnt.is_issue.sum() > 20
     assert np.mean(before) > 0.5
     assert np.mean(after) < 0.35
+
+
+def test_a_decision_that_was_good_is_not_lost() -> None:
+    """Thirty trusted labels teach little about random mistakes, which the decision knows well."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(4, size=600)
+    given = np.where(rng.random(600) < 0.3, rng.integers(4, size=600), true)
+    smoothed, graph = (rng.dirichlet(np.ones(4), 600) + 0.8 * np.eye(4)[true] for _ in range(2))
+    smoothed, graph = (part / part.sum(1, keepdims=True) for part in (smoothed, graph))
+    plain = decide(given, smoothed, max_false_alarms=0.2)
+    evidence = Evidence(smoothed, graph, given, rng.normal(size=(600, 1)))
+    sample = np.arange(600) < 30
+    trusted = Trusted(np.where(sample, true, -1), sample)
+    learnt = learn(plain, evidence, trusted, max_false_alarms=0.2, seed=0)
+    fold = np.where(sample, np.arange(600) % 5, -1)
+    alone = trusted_posterior(evidence, trusted.label, fold)
+    rest = ~sample
+    before, after, without = (
+        np.mean(each.argmax(1)[rest] == true[rest])
+        for each in (plain.posterior, learnt.posterior, alone)
+    )
+    assert after > before - 0.01
+    assert after > without
+
+
+def test_shares_of_two_posteriors_are_the_most_probable_ones() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.random((2, 50))
+    grid = np.linspace(0.001, 0.999, 999)
+    counted = np.log(grid) + np.log(1 - grid)  # a label for each of the two
+    fit = np.log(grid[:, None] * one + (1 - grid[:, None]) * other).sum(1) + counted
+    assert _share(one, other) == pytest.approx(grid[fit.argmax()], abs=2e-3)
+    assert _share(other, one) == pytest.approx(1 - _share(one, other))
+    assert 0 < _share(np.zeros(3), np.ones(3)) < 0.3
+
+
+def test_a_trusted_label_takes_no_part_in_its_own_share() -> None:
+    _, plain, evidence, trusted = misled(0, reviewed=60)
+    fold = np.where(trusted.known, np.arange(400) % 5, -1)
+    learnt = trusted_posterior(evidence, trusted.label, fold)
+    one = int(np.flatnonzero(trusted.known)[0])
+    changed = trusted.label.copy()
+    changed[one] = (changed[one] + 1) % 3
+    first, second = (_mixed(learnt, plain.posterior, t, fold) for t in (trusted.label, changed))
+    own = fold == fold[one]
+    np.testing.assert_array_equal(first[own], second[own])
+    assert not np.allclose(first[~own], second[~own])
+    np.testing.assert_allclose(first.sum(1), 1)
 
 
 def test_the_interval_of_the_share_of_wrong_labels_covers() -> None:

@@ -120,8 +120,9 @@ class Decision:
         posterior: [n, K] P(true class | node, given label).
         suggested: [n] the most probable class; the given one where no other is more probable.
         is_issue: [n] whether the label is flagged; another class is then suggested.
-        verdict: [n] "right", "wrong" or "can't tell". Only what the prediction without the label
-            says too is "right", unless trusted labels show how often it errs.
+        verdict: [n] "right", "wrong" or "can't tell".
+        contradicted: [n] whether models without the label, or these with the graph, predict another
+            class; such a label is not called right.
         noise_rate: the share of wrong labels, under the `assumption`.
         at_least: a share of wrong labels that there are at least, if the features and the
             neighbours of a node do not err together; its interval is that of this bound.
@@ -143,6 +144,7 @@ class Decision:
     suggested: NDArray[np.int64]
     is_issue: NDArray[np.bool_]
     verdict: NDArray[np.str_]
+    contradicted: NDArray[np.bool_]
     noise_rate: Estimate
     at_least: Estimate
     assumption: str
@@ -177,9 +179,9 @@ def decide(
     since no model has seen another of its class, and its quality is at most 1/2. Such labels have
     no part in the agreement, in T, nor in the noise rate. Cost: linear in n.
 
-    A label that is more probable than all other classes together, but is not what the prediction
-    without it says, is not called right: whether the label or the prediction is wrong rests on the
-    assumption about the noise. At nodes that are hard anyway it does not hold.
+    A label that predictions without it contradict is not called right, however probable it is:
+    whether the label or the prediction is wrong rests on the assumption about the noise, which does
+    not hold where labels go wrong at nodes that are hard anyway.
 
     With witnesses, `proba` is pooled with the prediction by the graph. Where mistakes follow the
     features (:mod:`erase.audit.feature_noise`), the labels around the node count in full, smoothed
@@ -210,8 +212,8 @@ def decide(
     posterior[checkable] = own
     posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
     quality = posterior[np.arange(len(given)), given]
-    is_issue, verdict = verdicts(given, posterior, max_false_alarms)
-    verdict[(verdict == "right") & (_suggested(given, pooled) != given)] = CANNOT_TELL
+    contradicted = (_suggested(given, proba) != given) | (_suggested(given, pooled) != given)
+    is_issue, verdict = verdicts(given, posterior, max_false_alarms, contradicted)
     rate, at_least = model.rate, model.at_least
     if not known.is_informative:
         is_issue, verdict = np.zeros_like(is_issue), np.full_like(verdict, CANNOT_TELL)
@@ -222,6 +224,7 @@ def decide(
         suggested=_suggested(given, posterior),
         is_issue=is_issue,
         verdict=verdict,
+        contradicted=contradicted,
         noise_rate=rate,
         at_least=at_least,
         assumption=_assumption(noise),
@@ -479,27 +482,29 @@ def agreement(given: Classes, proba: Floats) -> Agreement:
 
 
 def verdicts(
-    given: Classes, posterior: Floats, max_false_alarms: float
+    given: Classes, posterior: Floats, max_false_alarms: float, contradicted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
     """Return which labels are flagged [n], and the verdict on each [n].
 
     Only a label for which another class is more probable can be flagged. Of these, flagged are the
     labels of least quality, as many as keep their mean quality, which is the expected share of
     false alarms, at or below `max_false_alarms`. A flagged label is "wrong" where the suggested
-    class is more probable than all others together. A label is "right" where the given class is.
-    All other labels are "can't tell".
+    class is more probable than all others together. A label is "right" where the given class is,
+    and is not `contradicted`. All other labels are "can't tell".
 
     Args:
         given: [n] classes; the only label of its class is not flagged.
         posterior: [n, K] P(true class | node, given label).
         max_false_alarms: the largest expected share of right labels among the flagged.
+        contradicted: [n] whether predictions without the label say another class.
     """
     checkable = is_checkable(given)
     quality = posterior[np.arange(len(given)), given]
     doubtful = checkable & (_suggested(given, posterior) != given)
     is_issue = np.zeros(len(given), dtype=bool)
     is_issue[doubtful] = flag(quality[doubtful], max_false_alarms)
-    wrong, right = is_issue & (posterior.max(1) > 0.5), checkable & (quality > 0.5)
+    wrong = is_issue & (posterior.max(1) > 0.5)
+    right = checkable & ~contradicted & (quality > 0.5)
     return is_issue, np.where(wrong, "wrong", np.where(right, "right", CANNOT_TELL))
 
 

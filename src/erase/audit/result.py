@@ -109,7 +109,7 @@ class Audit:
         flagged, verdict = decision.is_issue, decision.verdict
         if force and not decision.agreement.is_informative:
             limit = self.settings["max_false_alarms"]
-            flagged, verdict = verdicts(given, decision.posterior, limit)
+            flagged, verdict = verdicts(given, decision.posterior, limit, decision.contradicted)
         corrected = np.where(verdict == "wrong", decision.suggested, -1)
         clean = self.given.copy()
         clean[self.given >= 0] = np.where(flagged, corrected, given)

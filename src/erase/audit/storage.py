@@ -31,7 +31,8 @@ _ISSUES = (
     "pred_probs",
     "trusted",
 )
-_PER_LABEL = ("suggested", "quality", "is_issue", "verdict", "posterior")
+_PER_LABEL = ("suggested", "quality", "is_issue", "verdict", "contradicted", "posterior")
+_SWITCHES = ("is_issue", "contradicted")
 _TRANSITIONS = ("transition", "transition_low", "transition_high")
 _SHARES = ("quality", "posterior", "expected_false_alarms", "threshold")
 _LISTS = ("class_names", "label_values", "node_names", "node_ids")
@@ -104,6 +105,8 @@ def _from_file(tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Audit:
     lists: dict[str, Any] = {name: _unpack(tensors.pop(name)) for name in _LISTS}
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
     decision = {k.removeprefix("decision/"): v for k, v in arrays.items() if "/" in k}
+    # an audit of version 0.2.0 does not have it
+    decision.setdefault("contradicted", np.zeros_like(decision["is_issue"]))
     decision |= {
         "verdict": _VERDICTS[decision["verdict"]],
         "noise_rate": convert(metadata["noise_rate"], Estimate),
@@ -158,8 +161,8 @@ def _check_shapes(arrays: dict[str, Any], decision: dict[str, Any], lists: dict[
         and decision["posterior"].shape == (labels, k)
         and all(decision[name].shape == (k, k) for name in _TRANSITIONS)
         and all(_are_shares(decision[name]) for name in (*_SHARES, *_TRANSITIONS))
-        and decision["is_issue"].dtype == np.bool_
-        and bool((decision["is_issue"].view(np.uint8) <= 1).all())
+        and all(decision[name].dtype == np.bool_ for name in _SWITCHES)
+        and all(bool((decision[name].view(np.uint8) <= 1).all()) for name in _SWITCHES)
         and bool(np.isfinite(arrays["embedding"]).all())
     )
     if not as_expected:

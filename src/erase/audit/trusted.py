@@ -25,6 +25,8 @@ _SHIFT, _SLOPE = 1.5, 0.5  # standard deviations of the prior of a calibration
 _CERTAIN = 1e-4  # no quality is nearer to 0 or 1
 _HALF_LABEL = 0.5  # squared error added to a sample: where none was wrong, one may have been
 _TAIL = 0.95
+_MIXING_STEPS = 50
+_TINY = 1e-300  # where both exclude a class
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +71,11 @@ def learn(
 ) -> Decision:
     """Return the decision that trusted labels lead to; without enough of them, `decision`.
 
-    The regression of :mod:`erase.methods.relabelling.trusted` learns the true classes. Its quality
-    is calibrated on all trusted labels, if enough of them were drawn at random: a label is chosen
-    for review by its quality, not by whether it is right. No trusted label takes part in its own
+    The regression of :mod:`erase.methods.relabelling.trusted` learns the true classes. Its
+    probabilities are averaged with those of `decision`, with the shares under which the trusted
+    labels are most probable: a few of them teach less than a noise model that fits. The quality is
+    calibrated on all trusted labels, if enough of them were drawn at random: a label is chosen for
+    review by its quality, not by whether it is right. No trusted label takes part in its own
     quality. The share of wrong labels is the mean of 1 − quality over all labels, corrected by its
     mean error on the random ones (prediction-powered inference, Angelopoulos et al. 2023):
     unbiased, whatever the model is worth. With too few random ones, the share stays that of
@@ -90,7 +94,8 @@ def learn(
     rows = np.arange(len(given))
     fold = np.full(len(given), -1)
     fold[known] = assign_folds(trusted.label[known], _FOLDS, numpy_stream(seed, "trusted folds"))
-    posterior = trusted_posterior(evidence, trusted.label, fold)
+    learnt = trusted_posterior(evidence, trusted.label, fold)
+    posterior = _mixed(learnt, decision.posterior, trusted.label, fold)
     sample = known & trusted.is_random
     right = (given == trusted.label)[sample]
     if sample.sum() >= FEWEST_RANDOM:
@@ -109,7 +114,7 @@ def learn(
         )
     is_issue, verdict = decision.is_issue, decision.verdict
     if decision.agreement.is_informative:
-        is_issue, verdict = verdicts(given, posterior, max_false_alarms)
+        is_issue, verdict = verdicts(given, posterior, max_false_alarms, decision.contradicted)
     transition = transition_of(given, posterior, np.ones(len(given)))
     return replace(
         decision,
@@ -122,6 +127,45 @@ def learn(
         transition_low=np.minimum(decision.transition_low, transition),
         transition_high=np.maximum(decision.transition_high, transition),
     )
+
+
+def _mixed(learnt: Floats, before: Floats, trusted: Classes, fold: Classes) -> Floats:
+    """Return the mean of two posteriors [n, K], with the shares that trusted labels fit best.
+
+    Args:
+        learnt: [n, K] from trusted labels; of a trusted label by a model without it.
+        before: [n, K] without trusted labels.
+        trusted: [n] classes, -1 where there is no trusted label.
+        fold: [n] of the trusted labels, whose shares the other folds decide; -1 elsewhere.
+    """
+    known = trusted >= 0
+    truth = trusted[known, None]
+    fit = [np.take_along_axis(each[known], truth, 1)[:, 0] for each in (learnt, before)]
+    mixed = np.empty_like(learnt)
+    for this in np.unique(fold):
+        share = _share(*(each[fold[known] != this] for each in fit))
+        mixed[fold == this] = (share * learnt + (1 - share) * before)[fold == this]
+    return mixed
+
+
+def _share(one: Floats, other: Floats) -> float:
+    """Return the share of the first in the mixture of two under which m labels are most probable.
+
+    By expectation–maximisation, with one label for each of the two added.
+
+    Args:
+        one: [m] probability of each label by the first.
+        other: [m] by the second.
+
+    >>> round(_share(np.array([0.9, 0.9, 0.9]), np.array([0.1, 0.1, 0.1])), 2)
+    0.78
+    """
+    share = 0.5
+    for _ in range(_MIXING_STEPS):
+        part = share * one
+        total = part + (1 - share) * other + _TINY
+        share = float((1 + (part / total).sum()) / (2 + len(one)))
+    return share
 
 
 def _calibrated(posterior: Floats, given: Classes, trusted: Classes, fold: Classes) -> Floats:
@@ -209,7 +253,7 @@ def apply_trusted(
     is_issue, verdict = np.zeros_like(decision.is_issue), decision.verdict.copy()
     if decision.agreement.is_informative and not known.all():
         is_issue[~known], verdict[~known] = verdicts(
-            given[~known], posterior[~known], max_false_alarms
+            given[~known], posterior[~known], max_false_alarms, decision.contradicted[~known]
         )
     verdict[known] = np.where(is_right, "right", "wrong")
     return replace(
