@@ -218,6 +218,12 @@ def _doubts(task: NodeTask, decision: Decision) -> list[str]:
             f"Mistakes {follow} the features: models that read features repeat them, so some wrong "
             "labels look right."
         )
+    looked_for = decision.agreement.is_informative and not decision.confirmed
+    if looked_for and noise is None and task.feature_contract.source != "edges":
+        notes.append(
+            "Whether mistakes follow the features is not known: that takes 100 audited labels, at "
+            "half of the nodes or more. If they do, many wrong labels look right."
+        )
     if decision.confirmed and task.trusted_random is None:
         notes.append(
             f"The estimate takes the {decision.confirmed} trusted labels for a random sample; set "

@@ -119,6 +119,7 @@ def audit_graph(
         if audited is None:  # the first process writes
             return
         found, _ = audited
+        output.notes(found.notes[len(task.notes) :])
         if reviews is not None and noise is None:
             found = _with_share(found, reviews)
         found = replace(found, settings={"graph": graph, "tables": tables, **found.settings})
