@@ -309,7 +309,8 @@ def test_few_labels_have_a_wide_interval() -> None:
     assert found.at_least.low <= found.at_least.value < 0.01
     assert found.at_least.high > 0.28
     perfect = decide(given, np.eye(3)[given], max_false_alarms=0.2)
-    assert wrong_share_sentences(perfect)[0].endswith("(90 % interval 0.0% to 28.3%).")
+    first = wrong_share_sentences(perfect)[0]
+    assert first.endswith("(90 % interval of this bound 0.0% to 28.3%).")
 
 
 def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:

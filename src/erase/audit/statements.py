@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from erase.audit.decision import (
     FOLLOWS_FEATURES,
     MAY_FOLLOW_FEATURES,
@@ -33,12 +35,9 @@ def headline(decision: Decision) -> tuple[Estimate, str]:
 
 
 def false_alarms(decision: Decision) -> str:
-    """Return the expected share of false alarms in words.
-
-    It is a lower bound where it rests on neighbours that make other mistakes.
-    """
+    """Return the expected share of false alarms in words."""
     words = f"{decision.expected_false_alarms:.0%}"
-    return f"at least {words}" if is_bound(decision) else words
+    return f"{words}, or more," if is_bound(decision) else words
 
 
 def is_bound(decision: Decision) -> bool:
@@ -63,7 +62,8 @@ def wrong_share_sentences(
     if not decision.has_rate:
         return [advice]
     share, words = headline(decision)
-    interval = f"(90 % interval {share.low:.1%} to {share.high:.1%})"
+    of_bound = "" if decision.confirmed else " of this bound"
+    interval = f"(90 % interval{of_bound} {share.low:.1%} to {share.high:.1%})"
     first = f"{words[0].upper()}{words[1:]} of the labels are wrong {interval}"
     if decision.confirmed:
         return [f"{first}, by {decision.confirmed} labels that a person confirmed or corrected."]
@@ -72,9 +72,9 @@ def wrong_share_sentences(
         verb = "follow" if decision.assumption == FOLLOWS_FEATURES else "may follow"
         second = f"Mistakes {verb} the features: {about}, and the upper end is not known."
     else:
-        second = f"If mistakes ignore the features: {about}."
-    contradicted = 1 - decision.agreement.model
-    third = (
-        f"Models contradict {contradicted:.1%}: wrong labels, or nodes that are hard to predict."
-    )
-    return [f"{first}.", second, third, advice]
+        contradicted = float(np.mean(decision.contradicted))
+        second = (
+            f"If mistakes depend on the class alone: {about}. Models contradict {contradicted:.1%} "
+            "of the labels: wrong ones, or nodes that are hard to predict."
+        )
+    return [f"{first}.", second, advice]

@@ -44,6 +44,7 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         "share": headline(decision)[0],
         "rate": decision.noise_rate,
         "confirmed": decision.confirmed,
+        "feature_noise_known": noise is not None,
         "follows_features": noise is not None and noise.is_present,
         "may_follow_features": noise is not None and not noise.is_certain,
         "is_bound": is_bound(decision),

@@ -4,13 +4,13 @@
 def percent(share: float, decimals: int = 0) -> str:
     """Return a share in percent; only 0 looks like nothing, and only 1 like all.
 
-    >>> percent(0.125), percent(0.0004), percent(0.9996), percent(0.0), percent(0.034, 1)
+    >>> percent(0.125), percent(0.005), percent(0.9996), percent(0.0), percent(0.034, 1)
     ('12%', 'less than 1%', 'more than 99%', '0%', '3.4%')
     """
     step = 10 ** -(decimals + 2)
-    if 0 < share < step / 2:
+    if 0 < share <= step / 2:
         return f"less than {step:.{decimals}%}"
-    if 1 - step / 2 < share < 1:
+    if 1 - step / 2 <= share < 1:
         return f"more than {1 - step:.{decimals}%}"
     return f"{share:.{decimals}%}"
 
