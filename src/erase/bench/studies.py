@@ -146,8 +146,8 @@ CITATION_GRAPHS = ("cora", "citeseer", "pubmed")
 # Noise as people make it, the most realistic first, and class-conditional noise; with the rates at
 # which most labels of a class are still right.
 FOLLOWING = ("annotator", "topology", "confidence", "instance")
+SIX_GRAPHS = (*CITATION_GRAPHS, "computers", "cs", "debian")
 SMALLER_GRAPHS, LARGER_GRAPHS = (*CITATION_GRAPHS, "debian"), ("computers", "cs")
-SIX_GRAPHS = (*SMALLER_GRAPHS, *LARGER_GRAPHS)
 
 
 class Drawn(NamedTuple):
