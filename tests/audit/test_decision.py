@@ -27,7 +27,7 @@ from erase.audit.decision import (
 )
 from erase.audit.feature_noise import joint_posterior, weigh_label
 from erase.audit.statements import wrong_share_sentences
-from erase.audit.witnesses import Witnesses
+from erase.audit.witnesses import Witnesses, pool
 from erase.errors import EraseError
 from erase.methods.relabelling.noise_model import (
     Calibration,
@@ -177,6 +177,20 @@ def test_what_models_contradict_is_not_called_right() -> None:
     assert (found.quality[against] > 0.5).mean() > 0.5
     assert not (found.verdict[against] == "right").any()
     assert (found.verdict[~against] == "right").all()
+
+
+def test_what_models_contradict_together_with_the_graph_is_not_called_right() -> None:
+    true, given, proba = drawn(1_000, symmetric(4, 0.1))
+    rng = np.random.default_rng(1)
+    graph = rng.dirichlet(np.ones(4), 1_000) + np.eye(4)[true]
+    graph /= graph.sum(1, keepdims=True)
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=witnesses_of(given, proba, graph))
+    pooled = pool([proba, graph], given, 0, keep_confidence=True)
+    alone, together = (each.argmax(1) != given for each in (proba, pooled))
+    assert (alone & ~together).any()
+    assert (together & ~alone).any()
+    assert (found.contradicted == (alone | together)).all()
+    assert not (found.verdict[alone | together] == "right").any()
 
 
 def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:

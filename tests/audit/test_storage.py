@@ -140,6 +140,17 @@ def test_numbers_that_are_no_probabilities_are_refused(
         erase.load_audit(tmp_path)
 
 
+def test_an_audit_that_does_not_say_what_is_contradicted_is_read(tmp_path: Path) -> None:
+    found = erase.audit(two_communities(size=10), method="label-propagation")
+    found.save(tmp_path)
+    arrays, metadata = load_arrays(tmp_path / "audit.safetensors")
+    del arrays["decision/contradicted"]
+    save_arrays(tmp_path / "audit.safetensors", arrays, metadata)
+    again = erase.load_audit(tmp_path)
+    assert not again.decision.contradicted.any()
+    assert again.issues.equals(found.issues)
+
+
 def test_a_model_and_an_audit_are_not_taken_for_each_other(tmp_path: Path) -> None:
     graph = two_communities(size=10)
     model, audit = tmp_path / "model.safetensors", tmp_path / "audit.safetensors"

@@ -202,6 +202,17 @@ def test_a_decision_that_was_good_is_not_lost() -> None:
     assert after > without
 
 
+def test_what_models_contradict_is_not_called_right_after_a_review() -> None:
+    _, plain, evidence, trusted = misled(0, reviewed=60)
+    learnt = learn(plain, evidence, trusted, max_false_alarms=0.2, seed=0)
+    applied = apply_trusted(learnt, evidence.given, trusted.label, 0.2)
+    others = plain.contradicted & ~trusted.known
+    assert (learnt.quality[others] > 0.5).any()
+    for decision in (learnt, applied):
+        assert not (decision.verdict[others] == "right").any()
+        assert (decision.verdict[~plain.contradicted] == "right").any()
+
+
 def test_shares_of_two_posteriors_are_the_most_probable_ones() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.random((2, 50))
