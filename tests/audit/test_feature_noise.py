@@ -9,7 +9,6 @@ from erase.audit.decision import (
     FOLLOWS_FEATURES,
     IGNORES_FEATURES,
     MAY_FOLLOW_FEATURES,
-    Estimate,
     decide,
 )
 from erase.audit.feature_noise import (
@@ -19,6 +18,7 @@ from erase.audit.feature_noise import (
     level_posterior,
     weigh_label,
 )
+from erase.audit.noise_rate import Estimate
 from erase.audit.witnesses import Classes, Floats, Witnesses, gather
 from erase.data.noise import corrupt
 from erase.data.task import NodeTask

@@ -12,7 +12,9 @@ from torch_geometric.data import Data
 
 import erase
 from erase.audit import Audit, audit
-from erase.audit.decision import CANNOT_TELL, Agreement, Decision, decide
+from erase.audit.agreement import Agreement
+from erase.audit.decision import Decision, decide
+from erase.audit.flags import CANNOT_TELL
 from erase.audit.report.audit_page import audit_page
 from erase.audit.trusted import (
     BY_TRUSTED,

@@ -129,7 +129,8 @@ def test_a_result_depends_on_what_its_parameters_use() -> None:
     assert {"audit.detectors", "methods.relabelling.method"} <= modules("detection", "graphcleaner")
     assert {"audit.queue", "methods.relabelling.method"} <= modules("review", "audit-gain")
     audit, rival = (modules("annotators", name) for name in ("audit", "confident-learning"))
-    decisions = {"audit.decision", "audit.feature_noise", "audit.witnesses"}
+    parts = ("agreement", "calibration", "flags", "noise_rate", "feature_noise", "witnesses")
+    decisions = {"audit.decision", *(f"audit.{part}" for part in parts)}
     assert decisions <= audit
     assert not decisions & rival  # it decides by itself
     assert {"audit.out_of_fold", "audit.detectors", "bench.detection"} <= audit & rival

@@ -8,8 +8,10 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
-from erase.audit.decision import Agreement, Decision, Estimate
+from erase.audit.agreement import Agreement
+from erase.audit.decision import Decision
 from erase.audit.detectors import DETECTORS
+from erase.audit.noise_rate import Estimate
 from erase.audit.out_of_fold import OutOfFold
 from erase.audit.result import Audit
 from erase.audit.run import DEFAULT_METHOD, FOLDS, MAX_EPOCHS, audit, audit_params

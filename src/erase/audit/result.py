@@ -9,7 +9,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from erase.audit.decision import Decision, verdicts
+from erase.audit.decision import Decision
+from erase.audit.flags import verdicts
 from erase.audit.neighbours import neighbour_evidence
 from erase.audit.statements import headline, wrong_share_sentences
 from erase.data.fields import node_columns

@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from erase.audit.decision import (
-    FOLLOWS_FEATURES,
-    MAY_FOLLOW_FEATURES,
-    Agreement,
-    Decision,
-    Estimate,
-)
+from erase.audit.agreement import Agreement
+from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES, Decision
+from erase.audit.noise_rate import Estimate
 from erase.display import review_command
 
 TO_CONFIRM = 50  # labels whose share of errors is known to about 10 points

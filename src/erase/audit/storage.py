@@ -11,8 +11,11 @@ import torch
 from msgspec import convert
 from torch import Tensor
 
-from erase.audit.decision import CANNOT_TELL, Agreement, Decision, Estimate
+from erase.audit.agreement import Agreement
+from erase.audit.decision import Decision
 from erase.audit.feature_noise import FeatureNoise
+from erase.audit.flags import CANNOT_TELL
+from erase.audit.noise_rate import Estimate
 from erase.audit.result import Audit, issue_table
 from erase.data.files import StrPath, load_arrays, save_arrays
 from erase.errors import EraseError, damage_errors

@@ -8,7 +8,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import t as student
 
-from erase.audit.decision import Decision, Estimate, is_checkable, transition_of, verdicts
+from erase.audit.decision import Decision
+from erase.audit.flags import is_checkable, verdicts
+from erase.audit.noise_rate import Estimate, transition_of
 from erase.methods.relabelling.noise_model import assign_folds
 from erase.methods.relabelling.trusted import Evidence, trusted_posterior
 from erase.random import numpy_stream

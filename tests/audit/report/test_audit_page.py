@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from erase.audit import Agreement, Audit
-from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES, Estimate
+from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES
 from erase.audit.feature_noise import FeatureNoise
+from erase.audit.noise_rate import Estimate
 from erase.audit.report import audit_data, audit_page, embedding, projection
 from erase.audit.report.audit_page import expected_errors, write_audit_page
 from erase.audit.report.embedding import look_alikes, plane
