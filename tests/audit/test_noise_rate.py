@@ -110,7 +110,7 @@ def test_with_noise_by_features_the_rate_is_at_least_the_bound(
             return stated
 
         monkeypatch.setattr(noise_rate, "independent_share", found)
-        model = noise_by_features(given, witnesses_of(given, features, graph), 0)[1]
+        model = noise_by_features(given, witnesses_of(given, features, graph), 0)
         assert model.at_least == stated
         assert (model.rate.low, model.rate.high) == (bound / 2, 1.0)
         assert (model.rate.value == 0.9) == (bound == 0.9)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from erase.audit.agreement import Agreement, agreement
 from erase.audit.calibration import calibrated, contradicted_share
-from erase.audit.feature_noise import FeatureNoise, find_feature_noise
+from erase.audit.combination import combine, share_of_other_mistakes
+from erase.audit.feature_noise import (
+    FeatureNoise,
+    find_feature_noise,
+    level_posterior,
+    wrong_share,
+)
 from erase.audit.flags import CANNOT_TELL, is_checkable, suggested, verdicts
 from erase.audit.noise_rate import (
     Estimate,
@@ -34,6 +40,7 @@ FOLLOWS_FEATURES = "mistakes follow the features, and neighbours make others"
 MAY_FOLLOW_FEATURES = "mistakes may follow the features or depend on the class of a node alone"
 
 _ROUNDING = 1e-9  # of probabilities: where all others are 0, they are alike
+_HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +115,11 @@ def decide(
     whether the label or the prediction is wrong rests on the assumption about the noise, which does
     not hold where labels go wrong at nodes that are hard anyway.
 
-    With witnesses, `proba` is pooled with the prediction by the graph. Where mistakes follow the
-    features (:mod:`erase.audit.feature_noise`), the labels around the node count in full, smoothed
-    features and the given label by half (:func:`erase.audit.feature_noise.level_posterior`). Where
-    they may, the decision is the mean of both, weighted by the probability that they do.
+    A noise model by class is fitted to `proba`. With witnesses, another is fitted to `proba` pooled
+    with the prediction by the graph, which ranks labels better but takes mistakes that depend on
+    the class for uncertainty. So both rank the labels, and the first says how many are wrong.
+    Mistakes that do not depend on the class alone count too, as far as
+    :func:`erase.audit.combination.share_of_other_mistakes` says.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -132,7 +140,9 @@ def decide(
         parts = [proba[checkable], seen.graph]
         pooled[checkable] = pool(parts, given[checkable], seed, keep_confidence=True)
     known = agreement(given[checkable], pooled[checkable])
-    own, model, noise = _explained(given[checkable], pooled[checkable], seen, seed, corrected)
+    own, model, noise = _explained(
+        given[checkable], proba[checkable], pooled[checkable], seen, seed, corrected
+    )
     posterior = np.empty_like(proba)
     posterior[checkable] = own
     posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
@@ -164,13 +174,19 @@ def decide(
 
 
 def _explained(
-    given: Classes, proba: Floats, witnesses: Witnesses | None, seed: int, corrected: bool
+    given: Classes,
+    proba: Floats,
+    pooled: Floats,
+    witnesses: Witnesses | None,
+    seed: int,
+    corrected: bool,
 ) -> tuple[Floats, NoiseModel, FeatureNoise | None]:
     """Return posteriors [n, K], the noise, and whether it follows the features.
 
     Args:
         given: [n] classes.
         proba: [n, K].
+        pooled: [n, K] the same with the graph.
         witnesses: of the same labels.
         seed: of folds and resamples.
         corrected: whether `proba` are corrected for noise.
@@ -178,21 +194,25 @@ def _explained(
     least = 0.0 if witnesses is None else contradicted_share(given, witnesses)
     calibration = calibrated(given, proba, seed, corrected, least)
     posterior = calibration.posterior(given, proba)
-    noise = None if witnesses is None else find_feature_noise(given, witnesses, posterior)
-    if noise is None or witnesses is None:
-        return posterior, noise_by_class(given, proba, calibration, seed), None
-    share = noise.probability
-    found = []
-    if share < 1:
-        model = noise_by_class(given, proba, calibration, seed)
-        bound = independent_share(given, witnesses)
-        found.append((posterior, replace(model, at_least=smaller(model.at_least, bound))))
+    model = noise_by_class(given, proba, calibration, seed)
+    if witnesses is None:
+        return posterior, model, None
+    by_class = wrong_share(given, posterior)
+    with_graph = calibrated(given, pooled, seed, corrected, least).posterior(given, pooled)
+    posterior = combine(given, posterior, with_graph, _HALF, by_class)
+    noise = find_feature_noise(given, witnesses, posterior)
+    follows = 0.0 if noise is None else noise.probability
+    share = share_of_other_mistakes(given, witnesses, posterior, follows)
     if share > 0:
-        found.append(noise_by_features(given, witnesses, seed))
-    if len(found) == 1:
-        return *found[0], noise
-    (one, by_class), (two, by_both) = found
-    return (1 - share) * one + share * two, by_class.mixed(by_both, share), noise
+        level = level_posterior(given, witnesses.near_graph, witnesses.around)
+        wrong = (1 - share) * by_class + share * max(by_class, wrong_share(given, level))
+        posterior = combine(given, posterior, level, share, wrong)
+    if noise is not None and follows < 1:
+        bound = independent_share(given, witnesses)
+        model = replace(model, at_least=smaller(model.at_least, bound))
+    if follows > 0:
+        model = model.mixed(noise_by_features(given, witnesses, seed), follows)
+    return posterior, model, noise
 
 
 def _assumption(noise: FeatureNoise | None) -> str:

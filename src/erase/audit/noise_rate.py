@@ -85,8 +85,8 @@ def noise_by_class(
     )
 
 
-def noise_by_features(given: Classes, witnesses: Witnesses, seed: int) -> tuple[Floats, NoiseModel]:
-    """Return posteriors [n, K] for noise that follows the features, and the noise.
+def noise_by_features(given: Classes, witnesses: Witnesses, seed: int) -> NoiseModel:
+    """Return the noise if it follows the features.
 
     How many labels are wrong remains unknown: where features and neighbours err together, no label
     looks wrong. So the interval of the rate has no upper end.
@@ -104,7 +104,7 @@ def noise_by_features(given: Classes, witnesses: Witnesses, seed: int) -> tuple[
         transition_of(given, posterior, stream.multinomial(n, np.full(n, 1 / n)))
         for _ in range(_RESAMPLES)
     ]
-    return posterior, NoiseModel(
+    return NoiseModel(
         Estimate(max(wrong_share(given, posterior), bound.value), bound.low, 1.0),
         bound,
         transition_of(given, posterior, np.ones(n)),
