@@ -29,8 +29,8 @@ Classes = NDArray[np.int64]
 # none, on Cora, CiteSeer, PubMed, Debian, Computers and CS, with all labels and with those of the
 # splits. Without noise the excess is 0.01 to 0.23, with noise by class 0.05 to 0.23, with 30 % of
 # topology or confidence noise 0.19 to 1.2.
-_LEAST, _LEAST_BY_COVERAGE = 0.05, 0.05
-_USUAL_EXCESS, _BY_EXCESS, _MOST = 0.18, 3.0, 0.75
+_LEAST, _MOST = 0.1, 0.75
+_USUAL_EXCESS, _BY_EXCESS = 0.18, 3.0
 _SURE = 0.9  # share of the second posterior where mistakes surely follow the features
 _MOST_SHIFT = 100.0  # of log odds
 
@@ -77,9 +77,9 @@ def share_of_other_mistakes(
 ) -> float:
     """Return how far mistakes count that a noise model by class does not explain, in [0, 0.9].
 
-    A tenth where all nodes have a label and a twentieth where few have one: such mistakes cannot be
-    ruled out. More by the :func:`unexplained_excess`, and most where mistakes are likely to follow
-    the features. None with few labels, or where the graph tells nearly nothing.
+    At least a tenth, since such mistakes cannot be ruled out; more by the
+    :func:`unexplained_excess`, and most where mistakes are likely to follow the features. Not at
+    all with few labels, or where the graph tells nearly nothing.
 
     Args:
         given: [n] classes.
@@ -90,8 +90,7 @@ def share_of_other_mistakes(
     if len(given) < FEWEST_LABELS:
         return 0.0
     excess = unexplained_excess(given, witnesses, posterior)
-    share = _LEAST + _LEAST_BY_COVERAGE * witnesses.coverage
-    share = min(share + _BY_EXCESS * max(excess - _USUAL_EXCESS, 0.0), _MOST)
+    share = min(_LEAST + _BY_EXCESS * max(excess - _USUAL_EXCESS, 0.0), _MOST)
     by_graph = information(given, witnesses.graph, class_shares(given, posterior.shape[1]))
     return max(share * graph_is_informative(by_graph), _SURE * probability)
 

@@ -40,7 +40,6 @@ FOLLOWS_FEATURES = "mistakes follow the features, and neighbours make others"
 MAY_FOLLOW_FEATURES = "mistakes may follow the features or depend on the class of a node alone"
 
 _ROUNDING = 1e-9  # of probabilities: where all others are 0, they are alike
-_HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +114,12 @@ def decide(
     whether the label or the prediction is wrong rests on the assumption about the noise, which does
     not hold where labels go wrong at nodes that are hard anyway.
 
-    A noise model by class is fitted to `proba`. With witnesses, another is fitted to `proba` pooled
-    with the prediction by the graph, which ranks labels better but takes mistakes that depend on
-    the class for uncertainty. So both rank the labels, and the first says how many are wrong.
-    Mistakes that do not depend on the class alone count too, as far as
-    :func:`erase.audit.combination.share_of_other_mistakes` says.
+    A noise model by class is fitted to `proba`. With witnesses, mistakes that do not depend on the
+    class alone count too, by the labels around a node
+    (:func:`erase.audit.feature_noise.level_posterior`), as far as
+    :func:`erase.audit.combination.share_of_other_mistakes` says. The noise model is not fitted to
+    `proba` pooled with the graph: where a third of a class is given as another, so are a third of
+    its neighbours, and the pooled prediction takes that for uncertainty.
 
     Args:
         given: [n] classes 0 … K−1.
@@ -140,9 +140,7 @@ def decide(
         parts = [proba[checkable], seen.graph]
         pooled[checkable] = pool(parts, given[checkable], seed, keep_confidence=True)
     known = agreement(given[checkable], pooled[checkable])
-    own, model, noise = _explained(
-        given[checkable], proba[checkable], pooled[checkable], seen, seed, corrected
-    )
+    own, model, noise = _explained(given[checkable], proba[checkable], seen, seed, corrected)
     posterior = np.empty_like(proba)
     posterior[checkable] = own
     posterior[~checkable] = _unchecked(given[~checkable], proba[~checkable], model.rate, len(given))
@@ -174,19 +172,13 @@ def decide(
 
 
 def _explained(
-    given: Classes,
-    proba: Floats,
-    pooled: Floats,
-    witnesses: Witnesses | None,
-    seed: int,
-    corrected: bool,
+    given: Classes, proba: Floats, witnesses: Witnesses | None, seed: int, corrected: bool
 ) -> tuple[Floats, NoiseModel, FeatureNoise | None]:
     """Return posteriors [n, K], the noise, and whether it follows the features.
 
     Args:
         given: [n] classes.
         proba: [n, K].
-        pooled: [n, K] the same with the graph.
         witnesses: of the same labels.
         seed: of folds and resamples.
         corrected: whether `proba` are corrected for noise.
@@ -197,14 +189,12 @@ def _explained(
     model = noise_by_class(given, proba, calibration, seed)
     if witnesses is None:
         return posterior, model, None
-    by_class = wrong_share(given, posterior)
-    with_graph = calibrated(given, pooled, seed, corrected, least).posterior(given, pooled)
-    posterior = combine(given, posterior, with_graph, _HALF, by_class)
     noise = find_feature_noise(given, witnesses, posterior)
     follows = 0.0 if noise is None else noise.probability
     share = share_of_other_mistakes(given, witnesses, posterior, follows)
     if share > 0:
         level = level_posterior(given, witnesses.near_graph, witnesses.around)
+        by_class = wrong_share(given, posterior)
         wrong = (1 - share) * by_class + share * max(by_class, wrong_share(given, level))
         posterior = combine(given, posterior, level, share, wrong)
     if noise is not None and follows < 1:
