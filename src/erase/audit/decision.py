@@ -28,6 +28,7 @@ from erase.audit.noise_rate import (
     noise_by_class,
     noise_by_features,
     smaller,
+    transition_of,
 )
 from erase.audit.witnesses import Witnesses, pool
 from erase.errors import EraseError
@@ -202,6 +203,8 @@ def _explained(
         model = replace(model, at_least=smaller(model.at_least, bound))
     if follows > 0:
         model = model.mixed(noise_by_features(given, witnesses, seed), follows)
+    if share > 0:
+        model = replace(model, transition=transition_of(given, posterior, np.ones(len(given))))
     return posterior, model, noise
 
 
