@@ -221,7 +221,12 @@ def test_without_features_the_audit_is_that_of_the_bare_graph() -> None:
 
 def test_what_is_left_out_of_the_audit_is_no_witness() -> None:
     kinds = ("nothing", "labels", "place", "graph")
-    about = {"protocol": "all-labels", "noise": "asymmetric", "rate": 0.4, "seed": 1}
+    about: dict[str, Any] = {
+        "protocol": "all-labels",
+        "noise": "asymmetric",
+        "rate": 0.4,
+        "seed": 1,
+    }
     same = [cell(params={"left_out": kind}, **about) for kind in kinds]
     scores = [result.record.scores for result in run_batch(batch(*same))]
     assert len({each["average_precision"] for each in scores}) == 4

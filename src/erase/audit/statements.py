@@ -11,6 +11,7 @@ from erase.audit.decision import FOLLOWS_FEATURES, MAY_FOLLOW_FEATURES, Decision
 from erase.audit.noise_rate import Estimate
 from erase.display import review_command
 
+_WORTH_SAYING = 0.005  # of a share of wrong labels
 TO_CONFIRM = 50  # labels whose share of errors is known to about 10 points
 
 
@@ -69,8 +70,15 @@ def wrong_share_sentences(
         second = f"Mistakes {verb} the features: {about}, and the upper end is not known."
     else:
         contradicted = float(np.mean(decision.contradicted))
+        expected = float(np.mean(1 - decision.quality))
+        counted = ""
+        if expected - decision.noise_rate.value >= _WORTH_SAYING:
+            counted = (
+                f" The flags also allow for mistakes at nodes that are hard to predict: about "
+                f"{expected:.1%} with these."
+            )
         second = (
-            f"If mistakes depend on the class alone: {about}. Models contradict {contradicted:.1%} "
-            "of the labels: wrong ones, or nodes that are hard to predict."
+            f"If mistakes depend on the class alone: {about}.{counted} Models contradict "
+            f"{contradicted:.1%} of the labels: wrong ones, or nodes that are hard to predict."
         )
     return [f"{first}.", second, advice]

@@ -108,6 +108,19 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     assert false == (str(round(alarms)), expected)
 
 
+def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
+    known = planted_audit(30).decision
+    rate = 1 - float(known.quality.mean())
+    near = replace(known, noise_rate=Estimate(rate - 0.004, 0.0, 1.0))
+    assert "flags also allow" not in " ".join(wrong_share_sentences(near))
+    far = replace(known, noise_rate=Estimate(rate - 0.02, 0.0, 1.0))
+    expected = (
+        f"If mistakes depend on the class alone: about {rate - 0.02:.1%}. The flags also allow for "
+        f"mistakes at nodes that are hard to predict: about {rate:.1%} with these. Models contradict"
+    )
+    assert wrong_share_sentences(far)[1].startswith(expected)
+
+
 def test_no_more_labels_are_to_be_confirmed_than_there_are() -> None:
     known = planted_audit(30).decision
     assert "Confirm all labels to measure the share: " in wrong_share_sentences(known)[-1]
