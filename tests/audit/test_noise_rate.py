@@ -12,7 +12,14 @@ from scipy.stats import binom
 from drawn_labels import drawn, symmetric, witnesses_of
 from erase.audit import noise_rate
 from erase.audit.feature_noise import joint_posterior, weigh_label
-from erase.audit.noise_rate import Estimate, _rate_interval, independent_share, noise_by_features
+from erase.audit.noise_rate import (
+    Estimate,
+    _rate_interval,
+    independent_share,
+    noise_by_class,
+    noise_by_features,
+)
+from erase.methods.relabelling.noise_model import calibrate
 
 
 def test_many_labels_leave_the_interval_as_the_resamples_have_it() -> None:
@@ -114,3 +121,16 @@ def test_with_noise_by_features_the_rate_is_at_least_the_bound(
         assert model.at_least == stated
         assert (model.rate.low, model.rate.high) == (bound / 2, 1.0)
         assert (model.rate.value == 0.9) == (bound == 0.9)
+
+
+def test_the_bound_by_class_lies_below_the_interval_of_the_rate() -> None:
+    _, given, proba = drawn(400, symmetric(4, 0.2))
+    model = noise_by_class(given, proba, calibrate(given, proba), seed=0)
+    assert 0.05 < model.rate.low < model.rate.value < model.rate.high < 0.4
+    rates = np.linspace(0, 1, 20_001)
+    n, count = 400, 400 * model.rate.low
+    # the rate at which `count` wrong labels or more are a 5 % chance, between two whole numbers
+    ends = [rates[binom.sf(k - 1, n, rates) >= 0.05].min() for k in (int(count), int(count) + 1)]
+    assert ends[0] <= model.at_least.value <= ends[1]
+    assert model.at_least.low < model.at_least.value < model.rate.low
+    assert model.at_least.high >= model.rate.value
