@@ -116,7 +116,7 @@ def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
     far = replace(known, noise_rate=Estimate(rate - 0.02, 0.0, 1.0))
     expected = (
         f"If mistakes depend on the class alone: about {rate - 0.02:.1%}. The flags also allow for "
-        f"mistakes at nodes that are hard to predict: about {rate:.1%} with these. Models contradict"
+        f"mistakes at nodes that are hard to predict: about {rate:.1%} with these. Models "
     )
     assert wrong_share_sentences(far)[1].startswith(expected)
 
