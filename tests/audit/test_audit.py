@@ -114,11 +114,12 @@ def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
     assert repr(audited) == f"<Audit of {len(audited.issues)} labels: {flagged} flagged, {share}>"
     table = audited._repr_html_()
     assert f"<th>flagged</th><td>{flagged}</td>" in table
-    interval = f"(90 % interval of this bound {known['low']:.1%} to {known['high']:.1%})"
-    assert f"<td>At least {known['value']:.1%} of the labels are wrong {interval}. If " in table
+    assert f"{known['value']:.1%} to {audited.decision.contradicted.mean():.1%} of the" in table
+    interval = f"90 % interval {known['low']:.1%} to {known['high']:.1%}"
+    assert f" labels are wrong: the first is a lower bound ({interval}), the second are" in table
     assert "depend on the class alone: about" in table
     assert "Confirm 50 labels drawn at random to measure the share: erase review GRAPH" in table
-    assert table.index("models that had not seen a label agree") < table.index("At least")
+    assert table.index("models that had not seen a label agree") < table.index("lower bound")
     assert "<th>nodes</th><td>120</td>" in table
 
 
@@ -703,3 +704,16 @@ def test_notes_and_models_are_printed_with_progress(
     erase.audit(two_communities(), method="label-propagation", folds=3)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+def test_too_few_trusted_labels_to_learn_from_are_told() -> None:
+    graph = two_communities(size=40, classes=3)
+    trusted = torch.full_like(graph.y, -1)
+    trusted[:7] = graph.y[:7]
+    trusted[0] = (graph.y[0] + 1) % 3
+    graph.trusted = trusted
+    notes = " ".join(erase.audit(graph, method="label-propagation").notes)
+    assert "7 trusted labels, 1 of them other than the given one, are too few" in notes
+    assert "confirm 13 more" in notes
+    graph.trusted[:20] = graph.y[:20]
+    assert "too few" not in " ".join(erase.audit(graph, method="label-propagation").notes)

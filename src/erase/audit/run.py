@@ -15,7 +15,8 @@ from erase.audit.decision import Decision, decide
 from erase.audit.neighbours import neighbour_agreement
 from erase.audit.out_of_fold import out_of_sample
 from erase.audit.result import Audit, issue_table
-from erase.audit.trusted import Trusted, redo
+from erase.audit.transitions import with_even_intervals
+from erase.audit.trusted import FEWEST, Trusted, redo
 from erase.audit.witnesses import gather
 from erase.data.task import NodeTask
 from erase.errors import EraseError, memory_errors
@@ -152,6 +153,7 @@ def audit_by_all(
             is_random &= task.trusted_random.numpy()
         pairs = Trusted(trusted[labelled], is_random[labelled])
         decision = redo(decision, evidence, pairs, max_false_alarms=max_false_alarms, seed=seed)
+    decision = with_even_intervals(decision)
     made = int(fold.max()) + 1
     node_names = None if task.node_names is None else tuple(task.node_names)
     node_ids = None if task.node_ids is None else tuple(task.node_ids)
@@ -181,7 +183,12 @@ def audit_by_all(
                 "python": platform.python_version(),
             },
         },
-        notes=(*task.notes, *_notes(task, given, folds, made), *_doubts(task, decision)),
+        notes=(
+            *task.notes,
+            *_notes(task, given, folds, made),
+            *_doubts(task, decision),
+            *_too_few_trusted(given, trusted),
+        ),
         seconds=time.perf_counter() - start,
         trusted=trusted,
     )
@@ -232,6 +239,19 @@ def _doubts(task: NodeTask, decision: Decision) -> list[str]:
     if not decision.agreement.is_informative:
         notes.append(f"No label is flagged: {decision.agreement}.")
     return notes
+
+
+def _too_few_trusted(given: NDArray[np.int64], trusted: NDArray[np.int64] | None) -> list[str]:
+    """Return what is missing where there are trusted labels, but too few to learn from."""
+    pairs = np.zeros(0, bool) if trusted is None else ((given >= 0) & (trusted >= 0))
+    count = int(pairs.sum())
+    if trusted is None or not 0 < count < FEWEST:
+        return []
+    wrong = int((given[pairs] != trusted[pairs]).sum())
+    return [
+        f"{count} trusted labels, {wrong} of them other than the given one, are too few to "
+        f"estimate from: confirm {FEWEST - count} more."
+    ]
 
 
 def _notes(task: NodeTask, given: NDArray[np.int64], folds: int, made: int) -> list[str]:

@@ -59,26 +59,40 @@ def wrong_share_sentences(
     if not decision.has_rate:
         return [advice]
     share, words = headline(decision)
-    of_bound = "" if decision.confirmed else " of this bound"
-    interval = f"(90 % interval{of_bound} {share.low:.1%} to {share.high:.1%})"
-    first = f"{words[0].upper()}{words[1:]} of the labels are wrong {interval}"
+    interval = f"90 % interval {share.low:.1%} to {share.high:.1%}"
     if decision.confirmed:
-        return [f"{first}, by {decision.confirmed} labels that a person confirmed or corrected."]
+        return [
+            f"{words} of the labels are wrong ({interval}), by {decision.confirmed} labels that a "
+            "person confirmed or corrected."
+        ]
     about = f"about {decision.noise_rate.value:.1%}"
     if is_bound(decision):
         verb = "follow" if decision.assumption == FOLLOWS_FEATURES else "may follow"
-        second = f"Mistakes {verb} the features: {about}, and the upper end is not known."
-    else:
-        contradicted = float(np.mean(decision.contradicted))
-        expected = float(np.mean(1 - decision.quality))
-        counted = ""
-        if expected - decision.noise_rate.value >= _WORTH_SAYING:
-            counted = (
-                f" The flags also allow for mistakes at nodes that are hard to predict: about "
-                f"{expected:.1%} with these."
-            )
-        second = (
-            f"If mistakes depend on the class alone: {about}.{counted} Models contradict "
-            f"{contradicted:.1%} of the labels: wrong ones, or nodes that are hard to predict."
+        return [
+            f"{words[0].upper()}{words[1:]} of the labels are wrong ({interval} of this bound).",
+            f"Mistakes {verb} the features: {about}, and the upper end is not known.",
+            advice,
+        ]
+    least, most = plausible_range(decision)
+    sentences = [
+        f"{least:.1%} to {most:.1%} of the labels are wrong: the first is a lower bound "
+        f"({interval}), the second are all that a model contradicts, wrong or hard to predict.",
+        f"If mistakes depend on the class alone: {about}.",
+        advice,
+    ]
+    expected = float(np.mean(1 - decision.quality))
+    if expected - decision.noise_rate.value >= _WORTH_SAYING:
+        sentences[1] = (
+            f"If mistakes depend on the class alone: {about}; with some at nodes that are hard to "
+            f"predict, as flags and qualities take it: about {expected:.1%}."
         )
-    return [f"{first}.", second, advice]
+    return sentences
+
+
+def plausible_range(decision: Decision) -> tuple[float, float]:
+    """Return the shares of wrong labels that are a lower bound, and all that a model contradicts.
+
+    Wrong labels that no model contradicts are not in it: those that follow the features.
+    """
+    least = decision.at_least.value
+    return least, max(float(np.mean(decision.contradicted)), decision.noise_rate.value, least)

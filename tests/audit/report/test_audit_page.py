@@ -24,7 +24,7 @@ from erase.audit.report.embedding import look_alikes, plane
 from erase.audit.report.palette import PAGE_COLOURS, SHAPES, class_marks, contrast
 from erase.audit.report.projection import directions
 from erase.audit.report.render import render
-from erase.audit.statements import wrong_share_sentences
+from erase.audit.statements import plausible_range, wrong_share_sentences
 from erase.nn import neighbours
 from synthetic_audits import CLASSES, planted_audit
 
@@ -95,10 +95,10 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     others = "The most common class alone matches 11%, the most common label of the neighbours 64%."
     assert models == ("72%", others)
     assert noisy == (
-        "12%",
-        "At least 12.0% of the labels are wrong (90 % interval of this bound 10.5% to 15.0%). If "
-        "mistakes depend on the class alone: about 15.0%. Models contradict 29.9% of the labels: "
-        "wrong ones, or nodes that are hard to predict. Confirm 50 labels drawn at random to "
+        "12% to 30%",
+        "12.0% to 29.9% of the labels are wrong: the first is a lower bound (90 % interval 10.5% "
+        "to 15.0%), the second are all that a model contradicts, wrong or hard to predict. If "
+        "mistakes depend on the class alone: about 15.0%. Confirm 50 labels drawn at random to "
         "measure the share: erase review GRAPH --strategy random.",
     )
     assert listed[0] == str(len(flagged))
@@ -112,13 +112,26 @@ def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
     known = planted_audit(30).decision
     rate = 1 - float(known.quality.mean())
     near = replace(known, noise_rate=Estimate(rate - 0.004, 0.0, 1.0))
-    assert "flags also allow" not in " ".join(wrong_share_sentences(near))
-    far = replace(known, noise_rate=Estimate(rate - 0.02, 0.0, 1.0))
-    expected = (
-        f"If mistakes depend on the class alone: about {rate - 0.02:.1%}. The flags also allow for "
-        f"mistakes at nodes that are hard to predict: about {rate:.1%} with these. Models "
+    assert wrong_share_sentences(near)[1] == (
+        f"If mistakes depend on the class alone: about {rate - 0.004:.1%}."
     )
-    assert wrong_share_sentences(far)[1].startswith(expected)
+    far = replace(known, noise_rate=Estimate(rate - 0.02, 0.0, 1.0))
+    assert wrong_share_sentences(far)[1] == (
+        f"If mistakes depend on the class alone: about {rate - 0.02:.1%}; with some at nodes that "
+        f"are hard to predict, as flags and qualities take it: about {rate:.1%}."
+    )
+
+
+def test_the_range_of_wrong_labels_ends_where_models_contradict_none() -> None:
+    known = planted_audit(30).decision
+    bound = Estimate(0.1, 0.05, 0.2)
+    decision = replace(known, at_least=bound, noise_rate=bound)
+    some = np.arange(len(known.quality)) % 4 == 0
+    assert plausible_range(replace(decision, contradicted=some)) == (0.1, some.mean())
+    assert plausible_range(replace(decision, contradicted=~some)) == (0.1, 1 - some.mean())
+    assert plausible_range(replace(decision, contradicted=some & ~some)) == (0.1, 0.1)
+    more = replace(decision, contradicted=some & ~some, noise_rate=Estimate(0.3, 0.2, 0.4))
+    assert plausible_range(more) == (0.1, 0.3)
 
 
 def test_no_more_labels_are_to_be_confirmed_than_there_are() -> None:
@@ -148,7 +161,7 @@ def test_nothing_flagged_is_stated() -> None:
         expected_false_alarms=0.0,
     )
     page = audit_page.audit_page(replace(audit, decision=clean))
-    assert [number for number, _ in cards(page)] == ["72%", "12%", "0"]
+    assert [number for number, _ in cards(page)] == ["72%", "12% to 19%", "0"]
     assert cards(page)[2][1] == "No label is suspicious enough."
     assert "There is nothing to correct first" in words(page)
 
@@ -231,7 +244,7 @@ def test_the_lead_tells_how_good_the_models_are_what_was_found_and_what_to_do(
     assert (
         "Models predict 72% of the given labels that they had not seen; the most common class "
         "alone matches 11%, and the most common label of a node's neighbours 64%. "
-        f"At least 12% of the given labels are wrong, and {flagged} labels are flagged; "
+        f"12% to 30% of the given labels are wrong, and {flagged} labels are flagged; "
         f"for {wrong} of them another label is suggested. "
         "Check the flagged labels below, the most suspicious first"
     ) in lead

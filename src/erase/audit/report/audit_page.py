@@ -10,7 +10,12 @@ from erase.audit import Audit, Decision
 from erase.audit.report.audit_data import page_data
 from erase.audit.report.palette import class_marks
 from erase.audit.report.render import render, write_page
-from erase.audit.statements import headline, is_bound, wrong_share_sentences
+from erase.audit.statements import (
+    headline,
+    is_bound,
+    plausible_range,
+    wrong_share_sentences,
+)
 from erase.data.files import StrPath
 
 _PAIRS = 8  # confusions in words
@@ -42,6 +47,7 @@ def audit_page(audit: Audit, name: str = "") -> dict[str, Any]:
         "agreement": decision.agreement,
         "is_informative": decision.agreement.is_informative,
         "share": headline(decision)[0],
+        "plausible": plausible_range(decision),
         "rate": decision.noise_rate,
         "confirmed": decision.confirmed,
         "feature_noise_known": noise is not None,
