@@ -43,6 +43,14 @@ def test_it_is_a_geometric_mean_with_the_wanted_share_of_wrong_labels(
     np.testing.assert_allclose(found, by_loops(given, one, other, share, factor), rtol=1e-5)
 
 
+def test_hardly_any_label_is_wrong_if_hardly_any_is_to_be() -> None:
+    """With a share of 0.5 for the other, labels that both contradict have to be called right."""
+    given = np.repeat([0, 1], 50)
+    against = np.where(np.eye(2)[given] > 0, 1e-9, 1.0)
+    found = combine(given, against, against, share=0.5, wrong=1e-30)
+    assert found[np.arange(100), 1 - given].mean() == pytest.approx(1e-30, rel=1e-6)
+
+
 @drawn_by_chance(
     st.integers(0, 100), st.integers(2, 6), st.sampled_from([0.0, 1e-12, 0.3, 1.0]), st.booleans()
 )
@@ -74,6 +82,21 @@ def test_the_excess_is_counted_label_by_label() -> None:
     assert unexplained_excess(given, replace(witnesses, features=None), posterior) == 0
 
 
+def test_the_excess_compares_a_nodes_own_features_with_the_graph_where_they_agree() -> None:
+    """Smoothed features contain neighbours, so that they err with the graph."""
+    given = np.array([0, 0, 1, 1, 2, 2, 0, 1])
+    features = np.array([0, 1, 1, 2, 2, 1, 0, 1])
+    graph = np.array([0, 1, 1, 2, 0, 1, 1, 1])
+    sure = np.eye(3) * 0.94 + 0.02
+    wrong = np.array([0.0, 0.5, 0.1, 0.3, 0.9, 0.2, 0.8, 0.1])  # mean 0.2 where the two agree
+    hot = np.eye(3)[given]
+    posterior = (1 - wrong[:, None]) * hot + wrong[:, None] / 2 * (1 - hot)
+    witnesses = Witnesses(sure[features], sure[(features + 1) % 3], sure[graph], sure[features])
+    chance = 1 - (2 * 2 + 4 * 5 + 2 * 1) / 64
+    expected = (3 / 8 - 1.2 / 8) * chance / (2 / 8)
+    assert unexplained_excess(given, witnesses, posterior) == pytest.approx(expected)
+
+
 def share(
     monkeypatch: pytest.MonkeyPatch,
     excess: float,
@@ -96,9 +119,31 @@ def test_other_mistakes_count_by_what_is_unexplained(monkeypatch: pytest.MonkeyP
     assert share(monkeypatch, 0.28) == pytest.approx(0.4)
     assert share(monkeypatch, 9.0) == pytest.approx(0.75)
     assert share(monkeypatch, 0.0, labels=99) == 0
+    assert share(monkeypatch, 0.0, labels=100) == pytest.approx(0.1)
     assert share(monkeypatch, 9.0, told=0.01) < 1e-3
     assert share(monkeypatch, 9.0, probability=1.0) == pytest.approx(0.9)
     assert share(monkeypatch, 0.0, probability=0.5) == pytest.approx(0.45)
+    assert share(monkeypatch, 9.0, told=0.01, probability=0.5) == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize(("near", "far", "expected"), [(0.8, 0.01, 0.0), (0.01, 0.8, 0.1)])
+def test_it_is_the_graph_that_must_tell_something(near: float, far: float, expected: float) -> None:
+    """Features that predict the labels do not make up for a graph that does not."""
+    given = np.arange(300) % 3
+    features, graph = ((1 - told) / 3 + told * np.eye(3)[given] for told in (near, far))
+    witnesses = Witnesses(features, features, graph, features)
+    found = share_of_other_mistakes(given, witnesses, features, 0.0)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_surroundings_that_agree_with_all_labels_do_not_make_them_fewer() -> None:
+    """What a noise model by class finds is the least that is expected to be wrong."""
+    _, given, proba = drawn(600, symmetric(4, 0.2))
+    around = 0.01 + 0.96 * np.eye(4)[given]
+    witnesses = witnesses_of(given, None, around)
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=witnesses)
+    assert found.noise_rate.value > 0.1
+    assert 1 - found.quality.mean() == pytest.approx(found.noise_rate.value, abs=1e-6)
 
 
 def test_mistakes_by_class_that_the_graph_repeats_are_flagged() -> None:

@@ -1,5 +1,7 @@
 """Decisions against the model they assume, drawn by hand: rates, posteriors, false alarms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -7,9 +9,11 @@ from sklearn.metrics import roc_auc_score
 
 from drawn_labels import drawn, pairwise, symmetric, witnesses_of
 from erase.audit import noise_rate
-from erase.audit.decision import decide
+from erase.audit.agreement import agreement
+from erase.audit.decision import IGNORES_FEATURES, decide
+from erase.audit.noise_rate import independent_share
 from erase.audit.statements import wrong_share_sentences
-from erase.audit.witnesses import Floats, pool
+from erase.audit.witnesses import Floats, Witnesses, pool
 from erase.errors import EraseError
 
 
@@ -125,6 +129,60 @@ def test_what_models_contradict_together_with_the_graph_is_not_called_right() ->
     assert (together & ~alone).any()
     assert (found.contradicted == (alone | together)).all()
     assert not (found.verdict[alone | together] == "right").any()
+
+
+def test_a_graph_that_predicts_the_labels_makes_up_for_models_that_do_not() -> None:
+    """The agreement is that of both together."""
+    true, given, _ = drawn(300, symmetric(3, 0.1))
+    proba = np.random.default_rng(1).dirichlet(np.ones(3), 300)
+    graph = 0.1 + 0.7 * np.eye(3)[true]
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=witnesses_of(given, None, graph))
+    pooled = agreement(given, pool([proba, graph], given, 0, keep_confidence=True))
+    assert found.agreement.model == pooled.model
+    assert found.agreement.correlation == pytest.approx(pooled.correlation)
+    assert found.agreement.is_informative
+    assert not decide(given, proba, max_false_alarms=0.2).agreement.is_informative
+
+
+def repeating(
+    given: NDArray[np.int64], true: NDArray[np.int64], share: float, strength: float = 1.0
+) -> Witnesses:
+    """Return features and a graph that repeat the same given labels, and tell the others' truth."""
+    rng = np.random.default_rng(0)
+    n, k = len(given), int(given.max()) + 1
+    seen = np.where(rng.random(n) < share, given, true)
+    logits = strength * np.eye(k)[seen] + rng.normal(size=(2, n, k))
+    features, graph = np.exp(logits) / np.exp(logits).sum(2, keepdims=True)
+    return witnesses_of(given, features, graph)
+
+
+def test_the_bound_is_the_smaller_one_of_two() -> None:
+    """Of that by class, and of what features and graph contradict if mistakes ignore features."""
+    true, given, proba = drawn(600, symmetric(4, 0.2))
+    alone = decide(given, proba, max_false_alarms=0.2)
+    known = repeating(given, true, share=0.5)
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=known)
+    bound = independent_share(given, known)
+    assert found.assumption == IGNORES_FEATURES
+    assert found.at_least == bound
+    assert 0 < bound.value < alone.at_least.value
+    truthful = repeating(given, true, share=0.0, strength=2.0)
+    bound = independent_share(given, truthful)
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=truthful)
+    assert found.feature_noise is not None
+    assert bound.low > alone.at_least.low
+    assert bound.value > alone.at_least.value
+    assert bound.high > alone.at_least.high
+    assert found.at_least == alone.at_least
+
+
+def test_where_most_nodes_have_no_label_the_graph_does_not_lower_the_bound() -> None:
+    true, given, proba = drawn(600, symmetric(4, 0.2))
+    known = replace(repeating(given, true, share=0.5), coverage=0.4)
+    found = decide(given, proba, max_false_alarms=0.2, witnesses=known)
+    assert found.feature_noise is None
+    assert found.at_least == decide(given, proba, max_false_alarms=0.2).at_least
+    assert independent_share(given, known).value < found.at_least.value
 
 
 def test_a_label_whose_own_class_is_the_most_probable_is_never_flagged() -> None:

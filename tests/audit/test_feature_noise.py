@@ -97,11 +97,36 @@ def test_a_graph_that_tells_nothing_about_the_labels_contradicts_none() -> None:
 
     assert graph_is_informative(0.05) < 1e-3
     assert graph_is_informative(0.15) == pytest.approx(0.5)
+    assert graph_is_informative(0.16) == pytest.approx(np.e / (1 + np.e))
     assert graph_is_informative(0.25) > 0.999
     assert information(given, witnesses.graph, shares) > 0.3
     assert probability(1.0) == 1
     assert probability(0.05) == 0
     assert information(given, np.tile(shares, (len(given), 1)), shares) == pytest.approx(0)
+
+
+def test_a_graph_that_is_silent_about_most_labels_does_not_show_whose_mistakes_they_are() -> None:
+    """All other signs are there: the label adds little, and features predict it better."""
+    _, given, witnesses = witnessed("annotator")
+    assert witnesses.features is not None
+    shares = class_shares(given, 4)
+    told = np.random.default_rng(0).random((len(given), 1)) < 0.2
+    graph = np.where(told, witnesses.graph, shares)
+    assert information(given, graph, shares) < 0.1
+    assert information(given, witnesses.features, shares) > 0.3
+    noise = find_feature_noise(given, replace(witnesses, graph=graph), right_by(given, 0.99, 4))
+    assert noise is not None
+    assert noise.label_weight < 2.5
+    assert 0 < noise.graph_share < 0.5
+    assert noise.probability == 0
+
+
+def test_the_information_of_a_label_that_seems_impossible_is_finite() -> None:
+    """A probability below a thousandth counts as a thousandth."""
+    shares = np.array([0.5, 0.5])
+    for own, counted in ((0.0, 0.001), (0.0001, 0.001), (0.005, 0.005), (0.8, 0.8)):
+        found = information(np.array([0]), np.array([[own, 1 - own]]), shares)
+        assert found == pytest.approx(np.log(counted / 0.5))
 
 
 def right_by(given: Classes, share: float, num_classes: int) -> Floats:

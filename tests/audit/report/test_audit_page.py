@@ -111,15 +111,17 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
 def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
     known = planted_audit(30).decision
     rate = 1 - float(known.quality.mean())
-    near = replace(known, noise_rate=Estimate(rate - 0.004, 0.0, 1.0))
-    assert wrong_share_sentences(near)[1] == (
-        f"If mistakes depend on the class alone: about {rate - 0.004:.1%}."
-    )
-    far = replace(known, noise_rate=Estimate(rate - 0.02, 0.0, 1.0))
-    assert wrong_share_sentences(far)[1] == (
-        f"If mistakes depend on the class alone: about {rate - 0.02:.1%}; with some at nodes that "
-        f"are hard to predict, as flags and qualities take it: about {rate:.1%}."
-    )
+    for less in (-0.02, 0.004):
+        near = replace(known, noise_rate=Estimate(rate - less, 0.0, 1.0))
+        assert wrong_share_sentences(near)[1] == (
+            f"If mistakes depend on the class alone: about {rate - less:.1%}."
+        )
+    for less in (0.006, 0.02):
+        far = replace(known, noise_rate=Estimate(rate - less, 0.0, 1.0))
+        assert wrong_share_sentences(far)[1] == (
+            f"If mistakes depend on the class alone: about {rate - less:.1%}; with some at nodes "
+            f"that are hard to predict, as flags and qualities take it: about {rate:.1%}."
+        )
 
 
 def test_the_range_of_wrong_labels_ends_where_models_contradict_none() -> None:
