@@ -74,9 +74,12 @@ def wrong_share_sentences(
             advice,
         ]
     least, most = plausible_range(decision)
+    upper = "are all that a model contradicts, wrong or hard to predict"
+    if most > np.mean(decision.contradicted):
+        upper = "is the upper end of the interval of the estimate"
     sentences = [
         f"{least:.1%} to {most:.1%} of the labels are wrong: the first is a lower bound "
-        f"({interval}), the second are all that a model contradicts, wrong or hard to predict.",
+        f"({interval}), the second {upper}.",
         f"If mistakes depend on the class alone: {about}.",
         advice,
     ]
@@ -90,9 +93,11 @@ def wrong_share_sentences(
 
 
 def plausible_range(decision: Decision) -> tuple[float, float]:
-    """Return the shares of wrong labels that are a lower bound, and all that a model contradicts.
+    """Return between which shares of wrong labels the truth probably lies.
 
-    Wrong labels that no model contradicts are not in it: those that follow the features.
+    From the lower bound to all labels that a model contradicts, or to the upper end of the interval
+    of the estimate where that is more, as it is of few labels. Wrong labels that no model
+    contradicts are not in it: those that follow the features.
     """
-    least = decision.at_least.value
-    return least, max(float(np.mean(decision.contradicted)), decision.noise_rate.value, least)
+    most = max(float(np.mean(decision.contradicted)), decision.noise_rate.high)
+    return decision.at_least.value, most

@@ -126,14 +126,18 @@ def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
 
 def test_the_range_of_wrong_labels_ends_where_models_contradict_none() -> None:
     known = planted_audit(30).decision
-    bound = Estimate(0.1, 0.05, 0.2)
-    decision = replace(known, at_least=bound, noise_rate=bound)
+    decision = replace(known, at_least=Estimate(0.1, 0.05, 0.2), noise_rate=Estimate(0.1, 0.1, 0.2))
     some = np.arange(len(known.quality)) % 4 == 0
-    assert plausible_range(replace(decision, contradicted=some)) == (0.1, some.mean())
+    contradicted = replace(decision, contradicted=some)
+    assert plausible_range(contradicted) == (0.1, some.mean())
+    assert "the second are all that a model contradicts" in wrong_share_sentences(contradicted)[0]
     assert plausible_range(replace(decision, contradicted=~some)) == (0.1, 1 - some.mean())
-    assert plausible_range(replace(decision, contradicted=some & ~some)) == (0.1, 0.1)
-    more = replace(decision, contradicted=some & ~some, noise_rate=Estimate(0.3, 0.2, 0.4))
-    assert plausible_range(more) == (0.1, 0.3)
+    none = replace(decision, contradicted=some & ~some)
+    assert plausible_range(none) == (0.1, 0.2)
+    assert wrong_share_sentences(none)[0] == (
+        "10.0% to 20.0% of the labels are wrong: the first is a lower bound (90 % interval 5.0% to "
+        "20.0%), the second is the upper end of the interval of the estimate."
+    )
 
 
 def test_no_more_labels_are_to_be_confirmed_than_there_are() -> None:
@@ -163,7 +167,7 @@ def test_nothing_flagged_is_stated() -> None:
         expected_false_alarms=0.0,
     )
     page = audit_page.audit_page(replace(audit, decision=clean))
-    assert [number for number, _ in cards(page)] == ["72%", "12% to 19%", "0"]
+    assert [number for number, _ in cards(page)] == ["72%", "12% to 20%", "0"]
     assert cards(page)[2][1] == "No label is suspicious enough."
     assert "There is nothing to correct first" in words(page)
 
