@@ -69,7 +69,8 @@ def wrong_share_sentences(
     if is_bound(decision):
         verb = "follow" if decision.assumption == FOLLOWS_FEATURES else "may follow"
         return [
-            f"{words[0].upper()}{words[1:]} of the labels are wrong ({interval} of this bound).",
+            f"{words[0].upper()}{words[1:]} of the labels are wrong (90 % interval of this bound "
+            f"{share.low:.1%} to {share.high:.1%}).",
             f"Mistakes {verb} the features: {about}, and the upper end is not known.",
             advice,
         ]

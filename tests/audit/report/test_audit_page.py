@@ -94,13 +94,13 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     models, noisy, listed, false = cards(page)
     others = "The most common class alone matches 11%, the most common label of the neighbours 64%."
     assert models == ("72%", others)
-    assert noisy == (
-        "12% to 30%",
+    assert noisy == ("12% to 30%", "From a lower bound to what is plausible at most.")
+    assert (
         "12.0% to 29.9% of the labels are wrong: the first is a lower bound (90 % interval 10.5% "
         "to 15.0%), the second are all that a model contradicts, wrong or hard to predict. If "
         "mistakes depend on the class alone: about 15.0%. Confirm 50 labels drawn at random to "
-        "measure the share: erase review GRAPH --strategy random.",
-    )
+        "measure the share: erase review GRAPH --strategy random."
+    ) in words(page)
     assert listed[0] == str(len(flagged))
     assert f"For {len(wrong)} of them" in listed[1]
     assert f"for {len(flagged) - len(wrong)} the audit can't tell" in listed[1]
