@@ -116,7 +116,7 @@ def test_an_audit_shows_what_was_found_in_a_line(audited: erase.Audit) -> None:
     assert f"<th>flagged</th><td>{flagged}</td>" in table
     assert f"{known['value']:.1%} to {audited.decision.contradicted.mean():.1%} of the" in table
     interval = f"90 % interval {known['low']:.1%} to {known['high']:.1%}"
-    assert f" labels are wrong: the first is a lower bound ({interval}), the second are" in table
+    assert f" labels look wrong: the first is a lower bound ({interval}), the second are" in table
     assert "depend on the class alone: about" in table
     assert "Confirm 50 labels drawn at random to measure the share: erase review GRAPH" in table
     assert table.index("models that had not seen a label agree") < table.index("lower bound")

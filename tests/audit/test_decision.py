@@ -217,7 +217,7 @@ def test_few_labels_have_a_wide_interval() -> None:
     assert found.at_least.high > 0.28
     perfect = decide(given, np.eye(3)[given], max_false_alarms=0.2)
     first = wrong_share_sentences(perfect)[0]
-    assert first.startswith("0.0% to 28.3% of the labels are wrong: the first is a lower bound")
+    assert first.startswith("0.0% to 28.3% of the labels look wrong: the first is a lower bound")
 
 
 def test_more_false_alarms_flag_more_labels() -> None:

@@ -56,7 +56,7 @@ def test_the_audit_is_written_as_files_people_can_open(
     first, second, third, *_ = printed.out.splitlines()
     assert first.startswith("90 given labels of 120 nodes. Models that had not seen a label agree")
     most = max(found.decision.contradicted.mean(), found.decision.noise_rate.high)
-    assert second.startswith(f"{share.value:.1%} to {most:.1%} of the labels are wrong: the first")
+    assert second.startswith(f"{share.value:.1%} to {most:.1%} of the labels look wrong: the first")
     assert f"a lower bound (90 % interval {share.low:.1%} to {share.high:.1%}), the" in second
     rate = found.decision.noise_rate.value
     assert third.startswith(f"If mistakes depend on the class alone: about {rate:.1%}")

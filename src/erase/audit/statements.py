@@ -79,22 +79,22 @@ def wrong_share_sentences(
     if most > np.mean(decision.contradicted):
         upper = "is the upper end of the interval of the estimate"
     sentences = [
-        f"{least:.1%} to {most:.1%} of the labels are wrong: the first is a lower bound "
-        f"({interval}), the second {upper}.",
+        f"{least:.1%} to {most:.1%} of the labels look wrong: the first is a lower bound "
+        f"({interval}), the second {upper}. Mistakes that models repeat come on top.",
         f"If mistakes depend on the class alone: {about}.",
         advice,
     ]
     expected = float(np.mean(1 - decision.quality))
     if expected - decision.noise_rate.value >= _WORTH_SAYING:
         sentences[1] = (
-            f"If mistakes depend on the class alone: {about}; with some at nodes that are hard to "
-            f"predict, as flags and qualities take it: about {expected:.1%}."
+            f"If mistakes depend on the class alone: {about}. Flags and qualities allow for more "
+            f"at nodes that are hard to predict: about {expected:.1%} in all."
         )
     return sentences
 
 
 def plausible_range(decision: Decision) -> tuple[float, float]:
-    """Return between which shares of wrong labels the truth probably lies.
+    """Return the shares of labels that are surely wrong, and that may be by what models predict.
 
     From the lower bound to all labels that a model contradicts, or to the upper end of the interval
     of the estimate where that is more, as it is of few labels. Wrong labels that no model

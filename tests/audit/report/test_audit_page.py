@@ -94,10 +94,11 @@ def test_how_noisy_in_sentences(audit: Audit, page: Page) -> None:
     models, noisy, listed, false = cards(page)
     others = "The most common class alone matches 11%, the most common label of the neighbours 64%."
     assert models == ("72%", others)
-    assert noisy == ("12% to 30%", "From a lower bound to what is plausible at most.")
+    assert noisy == ("12% to 30%", "From a lower bound to all that a model contradicts.")
     assert (
-        "12.0% to 29.9% of the labels are wrong: the first is a lower bound (90 % interval 10.5% "
-        "to 15.0%), the second are all that a model contradicts, wrong or hard to predict. If "
+        "12.0% to 29.9% of the labels look wrong: the first is a lower bound (90 % interval 10.5% "
+        "to 15.0%), the second are all that a model contradicts, wrong or hard to predict. "
+        "Mistakes that models repeat come on top. If "
         "mistakes depend on the class alone: about 15.0%. Confirm 50 labels drawn at random to "
         "measure the share: erase review GRAPH --strategy random."
     ) in words(page)
@@ -119,8 +120,8 @@ def test_what_the_flags_allow_for_is_said_where_it_is_more() -> None:
     for less in (0.006, 0.02):
         far = replace(known, noise_rate=Estimate(rate - less, 0.0, 1.0))
         assert wrong_share_sentences(far)[1] == (
-            f"If mistakes depend on the class alone: about {rate - less:.1%}; with some at nodes "
-            f"that are hard to predict, as flags and qualities take it: about {rate:.1%}."
+            f"If mistakes depend on the class alone: about {rate - less:.1%}. Flags and "
+            f"qualities allow for more at nodes that are hard to predict: about {rate:.1%} in all."
         )
 
 
@@ -135,8 +136,9 @@ def test_the_range_of_wrong_labels_ends_where_models_contradict_none() -> None:
     none = replace(decision, contradicted=some & ~some)
     assert plausible_range(none) == (0.1, 0.2)
     assert wrong_share_sentences(none)[0] == (
-        "10.0% to 20.0% of the labels are wrong: the first is a lower bound (90 % interval 5.0% to "
-        "20.0%), the second is the upper end of the interval of the estimate."
+        "10.0% to 20.0% of the labels look wrong: the first is a lower bound (90 % interval 5.0% "
+        "to 20.0%), the second is the upper end of the interval of the estimate. Mistakes that "
+        "models repeat come on top."
     )
 
 
@@ -250,7 +252,7 @@ def test_the_lead_tells_how_good_the_models_are_what_was_found_and_what_to_do(
     assert (
         "Models predict 72% of the given labels that they had not seen; the most common class "
         "alone matches 11%, and the most common label of a node's neighbours 64%. "
-        f"12% to 30% of the given labels are wrong, and {flagged} labels are flagged; "
+        f"12% to 30% of the given labels look wrong, and {flagged} labels are flagged; "
         f"for {wrong} of them another label is suggested. "
         "Check the flagged labels below, the most suspicious first"
     ) in lead
